@@ -166,15 +166,16 @@ int train_main(int argc, char** argv, const std::function<train::Program(const t
 
 int train_main(int argc, char** argv, const train::Program& program, const std::string& yaml) noexcept {
   return run_and_report(argc, argv, [&] {
-    const auto load = [&](const runner::ProgramArguments& arguments) {
-      if (!arguments.config.empty()) {
+    const auto load = [&](const auto& file, auto overrides) {
+      if (file) {
         fail(ErrorKind::invalid_argument, "train",
              "--config {}: the configuration of this program stands in its source; KEY=VALUE changes a key of it",
-             arguments.config);
+             file->string());
       }
-      return train::parse_run_config(yaml, program, runner::all_overrides(arguments));
+      return train::parse_run_config(yaml, program, overrides);
     };
-    return Own{load, [&](const train::RunConfig&) { return program; }, train::parse_run_config(yaml, program)};
+    return Own{load, [&](const train::RunConfig&) { return program; }, train::parse_run_config(yaml, program),
+               /*has_own_model=*/true};
   });
 }
 

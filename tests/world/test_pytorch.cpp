@@ -9,7 +9,7 @@ using test::environment_of;
 using test::expect_readings;
 using test::expect_refusals;
 
-constexpr std::string_view kMaster = "MASTER_ADDR=node0 MASTER_PORT=29500";
+constexpr std::string_view kNode0 = "MASTER_ADDR=node0 MASTER_PORT=29500";
 
 TEST(WorldPytorch, ReadsWhatTorchrunSets) {
   expect_readings({
@@ -51,7 +51,7 @@ TEST(WorldPytorch, DerivesLocalNumbersOnlyWhereTheyAreCertain) {
 }
 
 TEST(WorldPytorch, RefusesHalfAndImpossibleSettings) {
-  const std::string master(kMaster);
+  const std::string master(kNode0);
   const std::vector<std::pair<std::string, std::vector<std::string_view>>> cases = {
       {"RANK=0", {"RANK is set", "WORLD_SIZE is not", "set both", "unset RANK"}},
       {"WORLD_SIZE=2", {"WORLD_SIZE is set", "RANK is not", "unset WORLD_SIZE"}},

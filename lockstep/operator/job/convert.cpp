@@ -117,7 +117,8 @@ constexpr int kMasterPort = 23456;  // Kubeflow's
 bool has_launcher(const Json& container) {
   std::string words;
   for (const char* key : {"command", "args"}) {
-    for (const Json& word : at(container, key)) words += " " + (word.is_string() ? word.get<std::string>() : "");
+    for (const Json& word : at(container, key))
+      words.append(" ").append(word.is_string() ? word.get<std::string>() : "");
   }
   return std::ranges::any_of(
       std::initializer_list<std::string_view>{"torchrun", "torch.distributed.run", "torch.distributed.launch",
@@ -187,8 +188,9 @@ void copy_elastic_policy(Conversion& conversion, const Json& elastic, Json& work
     } else if (key == "nProcPerNode") {
       if (container != nullptr) set_variable(*container, "PET_NPROC_PER_NODE", text_of(value));
     } else if (key == "rdzvHost" && !c10d) {
-      const auto port = elastic.contains("rdzvPort") ? ":" + text_of(elastic["rdzvPort"]) : "";
-      if (container != nullptr) set_variable(*container, "PET_RDZV_ENDPOINT", text_of(value) + port);
+      auto endpoint = text_of(value);
+      if (elastic.contains("rdzvPort")) endpoint.append(":").append(text_of(elastic["rdzvPort"]));
+      if (container != nullptr) set_variable(*container, "PET_RDZV_ENDPOINT", endpoint);
     } else if (key == "rdzvHost" || key == "rdzvPort" || key == "rdzvId") {
       // Worker 0, and a name for each attempt, as the operator sets them.
     } else {

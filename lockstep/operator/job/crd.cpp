@@ -13,8 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = std::vector<std::pair<std::string, Json>>;
 
-constexpr std::int64_t kForever = std::numeric_limits<std::int32_t>::max();
-
 Json described(const char* type, const char* description) { return {{"type", type}, {"description", description}}; }
 
 Json text(const char* description) { return described("string", description); }
@@ -80,7 +78,7 @@ Json scheduling_policy() {
        {"priorityClass", text("The PriorityClass of the group (Volcano).")},
        {"minResources", anything("Resources that must be free, such as {cpu: 8}.")},
        {"scheduleTimeoutSeconds",
-        number("How long Pods of the group wait for each other (coscheduling plugin).", 0, kForever)}});
+        number("How long Pods of the group wait for each other (coscheduling plugin).", 0, kMostSeconds)}});
 }
 
 Json run_policy() {
@@ -97,9 +95,9 @@ Json run_policy() {
        {"backoffLimit",
         with_default(number("Restarts of the job, or of single ranks, before it fails.", 0, 1'000'000), 6)},
        {"activeDeadlineSeconds",
-        number("The job fails when it has run for so long, without the time it was suspended.", 1, kForever)},
+        number("The job fails when it has run for so long, without the time it was suspended.", 1, kMostSeconds)},
        {"ttlSecondsAfterFinished",
-        number("The job is deleted so long after its end; never when not given.", 0, kForever)},
+        number("The job is deleted so long after its end; never when not given.", 0, kMostSeconds)},
        {"schedulingPolicy", scheduling_policy()}});
 }
 

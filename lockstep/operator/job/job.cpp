@@ -131,7 +131,6 @@ void read_roles(Section roles, JobSpec& spec) {
 }
 
 void read_policy(Section policy, JobSpec& spec) {
-  constexpr std::int64_t kForever = std::numeric_limits<std::int32_t>::max();
   spec.suspend = policy.flag("suspend", false);
   spec.clean =
       policy
@@ -139,8 +138,8 @@ void read_policy(Section policy, JobSpec& spec) {
                              {{"Running", CleanPods::running}, {"All", CleanPods::all}, {"None", CleanPods::none}})
           .value_or(CleanPods::running);
   spec.backoff_limit = static_cast<int>(policy.integer("backoffLimit", 0, 1'000'000).value_or(6));
-  spec.active_deadline_s = policy.integer("activeDeadlineSeconds", 1, kForever);
-  spec.ttl_s = policy.integer("ttlSecondsAfterFinished", 0, kForever);
+  spec.active_deadline_s = policy.integer("activeDeadlineSeconds", 1, kMostSeconds);
+  spec.ttl_s = policy.integer("ttlSecondsAfterFinished", 0, kMostSeconds);
   if (!policy.has("schedulingPolicy")) return;
   Section scheduling = policy.section("schedulingPolicy");
   Gang gang;
@@ -149,7 +148,7 @@ void read_policy(Section policy, JobSpec& spec) {
   gang.queue = scheduling.text("queue");
   gang.priority_class = scheduling.text("priorityClass");
   gang.min_resources = object_at(scheduling.object(), "minResources");
-  if (const auto wait = scheduling.integer("scheduleTimeoutSeconds", 0, kForever))
+  if (const auto wait = scheduling.integer("scheduleTimeoutSeconds", 0, kMostSeconds))
     gang.timeout_s = static_cast<int>(*wait);
   spec.gang = gang;
 }

@@ -4,6 +4,7 @@
 #include <lockstep/operator/job/status.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +24,7 @@ enum class CleanPods { running, all, none };
 enum class TlsSource { insecure, automatic, named };
 
 inline constexpr int kMostReplicas = 10000;  ///< of a role
+inline constexpr std::int64_t kMostSeconds = std::numeric_limits<std::int32_t>::max();
 
 struct RoleSpec {
   int replicas = 1;
