@@ -8,6 +8,7 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/doctor/report.h>
+#include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/world/start.h>
 
@@ -122,9 +123,7 @@ void add_doctor(CLI::App& app, Action& chosen) {
       ->type_name("FILE");
   command->add_option("--same", arguments->same, "Files that must be the same on all hosts, such as your program")
       ->type_name("FILE");
-  command
-      ->add_option("--launcher", arguments->launcher,
-                   fmt::format("The launcher:\n{}", fmt::join(launcher_names(), ", ")))
+  command->add_option("--launcher", arguments->launcher, "The launcher:\n" + runner::launcher_choices())
       ->type_name("NAME")
       ->capture_default_str();
   command->add_option("--wait", arguments->wait, "How long ranks wait for each other")

@@ -31,12 +31,29 @@ std::string list_help() {
 
 }  // namespace
 
+std::string launcher_choices() {
+  constexpr std::size_t kLongestLine = 80;
+  std::string choices;
+  std::size_t begin = 0;  // of the line
+  for (const auto& name : launcher_names()) {
+    if (!choices.empty()) choices += ",";
+    if (choices.size() + name.size() - begin > kLongestLine) {
+      choices += "\n";
+      begin = choices.size();
+    } else if (!choices.empty()) {
+      choices += " ";
+    }
+    choices += name;
+  }
+  return choices;
+}
+
 void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_option("--config,-c", arguments.config, "The YAML file that describes the run")->type_name("FILE");
   // CLI11 2.4 refuses a name with '='.
   app.add_option("KEYS", arguments.overrides, "Replaces a key of the file, e.g. train.epochs=3 optimizer.lr=0.1")
       ->type_name("KEY=VALUE");
-  app.add_option("--launcher", arguments.launcher, fmt::format("Its launcher:\n{}", fmt::join(launcher_names(), ", ")))
+  app.add_option("--launcher", arguments.launcher, "Its launcher:\n" + launcher_choices())
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--init-method,--init_method", arguments.init.init_method,

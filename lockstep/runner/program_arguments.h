@@ -26,6 +26,9 @@ struct ProgramArguments {
   ForeignArguments foreign;
 };
 
+/// launcher_names(), in lines that fit the help of an option.
+std::string launcher_choices();
+
 /// Adds the options; `arguments` outlives `app`.
 void add_program_options(CLI::App& app, ProgramArguments& arguments);
 

@@ -66,6 +66,7 @@ Environment plain_environment() {
     if (keep) environment[name] = value;
   }
   environment.insert_or_assign("OMP_NUM_THREADS", std::string("1"));
+  environment.insert_or_assign("LOCKSTEP_VERBOSE", std::string("1"));
   return environment;
 }
 

@@ -15,7 +15,8 @@ namespace lockstep::test {
 
 using Words = std::vector<std::string>;
 
-/// The environment of a user without any launcher: no rank variables, one OpenMP thread.
+/// The environment of a user without any launcher: no rank variables, one OpenMP thread, and first lines of runs with
+/// the variables that decided (LOCKSTEP_VERBOSE).
 Environment plain_environment();
 
 /// `plain_environment` with `more` laid over it.

@@ -192,7 +192,7 @@ TEST(WrongInterface, IsNamedWithItsVariable) {
                              {"WORLD_SIZE", "2"},
                              {"MASTER_ADDR", TwoHosts::address(0)},
                              {"MASTER_PORT", "6060"},
-                             {"LOCKSTEP_START_TIMEOUT_S", "5"}};
+                             {"LOCKSTEP_START_TIMEOUT_S", "15"}};
     if (host == 0) variables.insert({"NCCL_SOCKET_IFNAME", "lo"});
     return run_in(bench.path(), TwoHosts::on(host, bench.train()), variables);
   };

@@ -92,12 +92,13 @@ TEST(LossLog, UnlessToldPrintsTheFirstStepOfTheRunAndATenthOfTheOthers) {
   EXPECT_TRUE(said.ends_with("epoch: 2 step: 60, loss is 1.5\n")) << said;
 }
 
-TEST(LossLog, SaysNothingForAStepWithoutOwnPictures) {
+TEST(LossLog, SaysNothingForAStepWhoseLossIsNotKnown) {
   Console console(true, ProgressStyle::off);
   test::StillRun run;
   LossLog log(console, 1);
   auto report = step_report(1, 1.5);
   report.local_loss.reset();
+  report.loss.reset();
   testing::internal::CaptureStdout();
   log.after_step(run, report);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");

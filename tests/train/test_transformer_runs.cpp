@@ -56,7 +56,7 @@ TEST(TransformerRuns, TrainTheSameInEveryMode) {
   const auto run = [&](int ranks, const std::string& name, std::vector<std::string> keys) {
     SCOPED_TRACE(name);
     keys.insert(keys.end(), {"system.work_dir=" + (folder.path() / name).string(), "data.global_batch_size=8",
-                             "optimizer.name=adam", "optimizer.lr=0.01", "train.steps=6", "train.log_every=1",
+                             "optimizer.name=adam", "optimizer.lr=0.01", "train.steps=6", "callbacks.metrics_every=1",
                              "parallel.timeout_s=60", "parallel.start_timeout_s=60"});
     const auto config = train::load_program_config({}, std::nullopt, keys);
     run_ranks(ranks, SmallRun::small_rank_options(), [&](Rank& rank) {

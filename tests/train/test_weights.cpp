@@ -393,9 +393,10 @@ TEST_F(RenamedWeights, TheErrorEndsWithTheWordsThatAddABeginning) {
   save([&](const std::string& name) { return name.starts_with("0.") ? "module." + name : "_orig_mod." + name; });
   EXPECT_THAT(refused(), HasSubstr("set 'model.weights_rename={module.: \"\", _orig_mod.: \"\"}'"));
   load_weights(*module_, path_, {.rename = {{"module.", ""}, {"_orig_mod.", ""}}});
-  torch::nn::Sequential around(module_);
+  torch::nn::Module around;
+  around.register_module("0", module_.ptr());
   save([](const std::string& name) { return name; });
-  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*around, path_); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(around, path_); }),
               HasSubstr("set 'model.weights_rename={\"*\": \"0.*\"}'"));
 }
 

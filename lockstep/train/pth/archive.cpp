@@ -28,6 +28,14 @@ std::string find_folder(const ZipEntries& entries, const PthComplaint& wrong) {
   return found->substr(0, found->size() - kPickle.size());
 }
 
+/// Field 1 with a length, and in it field 1 with one.
+bool begins_as_mindspore(std::string_view begin) {
+  if (!begin.starts_with('\x0a')) return false;
+  std::size_t at = 1;
+  while (at < begin.size() && (static_cast<unsigned char>(begin[at]) & 0x80U) != 0) ++at;
+  return at + 1 < begin.size() && begin[at + 1] == '\x0a';
+}
+
 }  // namespace
 
 WeightsFormat weights_format(std::string_view begin) {
@@ -37,9 +45,9 @@ WeightsFormat weights_format(std::string_view begin) {
   if (is_old_archive(begin)) return WeightsFormat::old_pth;
   constexpr std::size_t kTarMagic = 257;
   if (begin.size() > kTarMagic && begin.substr(kTarMagic).starts_with("ustar"sv)) return WeightsFormat::oldest_pth;
-  // A length-delimited field 1, in it another one. (A safetensors file of this length has '{' as its ninth byte.)
+  // (A safetensors file of this length has '{' as its ninth byte.)
   if (is_encrypted_mindspore(begin)) return WeightsFormat::mindspore;
-  if (begin.starts_with('\x0a') && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::mindspore;
+  if (begins_as_mindspore(begin) && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::mindspore;
   return WeightsFormat::safetensors;
 }
 
