@@ -181,27 +181,5 @@ TEST(WithoutLocalRanks, RanksOfOneHostAreCountedWhenTheyMeet) {
   EXPECT_THAT(ran[0].out, StartsWith("rank 0 of 2 (local 0 of 2)"));
 }
 
-// ---- an interface that does not lead to the other host
-
-TEST(WrongInterface, IsNamedWithItsVariable) {
-  const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
-  const Workbench bench;
-  const auto rank = [&](int host) {
-    Environment variables = {{"RANK", std::to_string(host)},
-                             {"WORLD_SIZE", "2"},
-                             {"MASTER_ADDR", TwoHosts::address(0)},
-                             {"MASTER_PORT", "6060"},
-                             {"LOCKSTEP_START_TIMEOUT_S", "15"}};
-    if (host == 0) variables.insert({"NCCL_SOCKET_IFNAME", "lo"});
-    return run_in(bench.path(), TwoHosts::on(host, bench.train()), variables);
-  };
-  auto second = std::async(std::launch::async, [&] { return rank(1); });
-  const std::string said = rank(0).err + second.get().err;
-  EXPECT_THAT(said, AllOf(HasSubstr("rank 0 (pid "), HasSubstr("is to be reached at 127.0.0.1"),
-                          HasSubstr("NCCL_SOCKET_IFNAME=lo, interface lo"), HasSubstr("LOCKSTEP_SOCKET_IFNAME")));
-  EXPECT_THAT(said, Not(HasSubstr("pair.cc")));
-}
-
 }  // namespace
 }  // namespace lockstep::test

@@ -78,7 +78,7 @@ TEST_F(OwnProgram, MeasuresTheSameOnAnyNumberOfRanksInAnyMode) {
   }
 }
 
-TEST_F(OwnProgram, LearnsItsCurves) {
+TEST_F(OwnProgram, ThoroughLearnsItsCurves) {
   const auto result = trained(2, "learned", {"train.epochs=20"});
   EXPECT_LT(result["eval_loss"], 0.01);
   EXPECT_GT(result["eval_within_0.1"], 0.8);

@@ -61,13 +61,12 @@ TEST(PythonPeers, ThoroughRanksOnTwoHostsByC10d) {
 
 // (With libtorch 1.13 that store listens on all addresses for its first milliseconds, before any rank is told its
 // port.)
-TEST(PythonPeers, RanksOnOneHostMeetAtAStoreInAProcessOfItsOwn) {
+TEST(PythonPeers, RanksOnOneHostMeetAtLoopbackAlone) {
   const StrangerAtPorts watcher("", StrangerAtPorts::Visit::look);
   const auto ran =
       run_program({LOCKSTEP_BINARY, "run", "--nproc_per_node", "2", LOCKSTEP_PYTHON, kTorchRanks}, watcher.mark());
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("sum 3 mean gradient 1.5"));
-  EXPECT_THAT(watcher.visited(), testing::Contains(testing::Key("lockstep-c10d")));
   const auto open = watcher.open_to_others();
   EXPECT_THAT(open, testing::Not(testing::Contains("lockstep"))) << "the launcher itself, with the ranks' own store";
 }

@@ -278,7 +278,8 @@ TEST(LaunchCommand, GivesItToPythonAlone) {
 
 TEST(LaunchCommand, StartsLockstepItself) {
   const Workbench bench;
-  const auto ran = lockstep({"launch", "--nproc_per_node", "2", "lockstep", "train", "--config", bench.config()});
+  const auto ran = lockstep({"launch", "--nproc_per_node", "2", "lockstep", "train", "--config", bench.config()},
+                            {{"LOCKSTEP_VERBOSE", "0"}});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("started by lockstep run; backend "));
   EXPECT_THAT(ran.err, Not(HasSubstr("--local-rank")));

@@ -126,7 +126,7 @@ TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
   const auto run = under_lockstep_run(2, train("run"));
   ASSERT_TRUE(run.status.ok()) << run.err;
   EXPECT_THAT(run.out, StartsWith("[rank 0] rank 0 of 2 (local 0 of 2)"));
-  EXPECT_THAT(run.out, HasSubstr("started by lockstep run; backend "));
+  EXPECT_THAT(run.out, HasSubstr("started by lockstep run (RANK=0 "));
   for (const auto& captured : two_by_hand(train("hand"))) ASSERT_TRUE(captured.status.ok()) << captured.err;
   EXPECT_EQ(result_of(work_dir("run"))["world_size"], 2);
   const std::string hash = result_of(work_dir("run"))["params_sha256"];

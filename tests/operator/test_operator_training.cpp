@@ -175,7 +175,7 @@ TEST_F(OperatorTraining, AKilledWorkerIsReplacedInPlaceAndNoStepIsLost) {
   EXPECT_EQ(hash("killed"), undisturbed()) << logs(driver);
 }
 
-TEST_F(OperatorTraining, AKilledParameterServerIsReplacedInPlaceAndNoStepIsLost) {
+TEST_F(OperatorTraining, ThoroughAKilledParameterServerIsReplacedInPlaceAndNoStepIsLost) {
   const auto recommend = [&](const Words& words) {
     ChildOptions run;
     run.arguments = words;
@@ -225,7 +225,7 @@ TEST_F(OperatorTraining, AKilledParameterServerIsReplacedInPlaceAndNoStepIsLost)
   EXPECT_EQ(hash("served"), hash("alone")) << logs(driver);
 }
 
-TEST_F(OperatorTraining, AnEvictedWorkerAndADrainedNodesComeBack) {
+TEST_F(OperatorTraining, ThoroughAnEvictedWorkerAndADrainedNodesComeBack) {
   JobDriver driver = start(job("moved", kScheduled, "lockstep train", 30));
   ASSERT_TRUE(wait_steps(driver, 20)) << logs(driver);
   kubelet_->command("evict moved-worker-1");
@@ -242,7 +242,7 @@ TEST_F(OperatorTraining, AnEvictedWorkerAndADrainedNodesComeBack) {
   EXPECT_EQ(hash("moved"), undisturbed()) << logs(driver);
 }
 
-TEST_F(OperatorTraining, ASuspendedJobGoesOnFromWhereItSaved) {
+TEST_F(OperatorTraining, ThoroughASuspendedJobGoesOnFromWhereItSaved) {
   JobDriver driver = start(job("paused", kScheduled, "lockstep train", 20));
   ASSERT_TRUE(wait_steps(driver, 30)) << logs(driver);
   driver.patch({{"spec", {{"runPolicy", {{"suspend", true}}}}}});
@@ -271,7 +271,7 @@ TEST_F(OperatorTraining, AnElasticJobGrowsWhileItTrains) {
   EXPECT_EQ(driver.status().restarts, 0);
 }
 
-TEST_F(OperatorTraining, WithoutRecoveryAllGoOnFromTheCheckpoint) {
+TEST_F(OperatorTraining, ThoroughWithoutRecoveryAllGoOnFromTheCheckpoint) {
   JobDriver driver = start(job("again", "{mode: Run}", "lockstep run lockstep train checkpoint.every_steps=20", 20));
   const auto is_saved = [&] { return std::filesystem::exists(kubelet_->data() / "again" / "checkpoints" / kTwenty); };
   ASSERT_TRUE(driver.wait(is_saved)) << logs(driver);

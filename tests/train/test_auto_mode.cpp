@@ -55,7 +55,7 @@ TEST(AutoMode, AnMlpTrainsAsOnOneDevice) {
   EXPECT_EQ(*placements, Placements{Shard(0)});
 }
 
-TEST(AutoMode, AccumulatesAndSumsAsOneDeviceDoes) {
+TEST(AutoMode, ThoroughAccumulatesAndSumsAsOneDeviceDoes) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8", "train.accumulate=3", "optimizer.lr=0.02"}));
   run.run(2, planned(run, "planned", {"train.accumulate=3", "optimizer.lr=0.01", "parallel.gradients_mean=false"}));
@@ -112,7 +112,7 @@ TEST(AutoMode, ThoroughAVggTrainsAsOnOneDevice) {
       1e-3);
 }
 
-TEST(AutoMode, GradientsAreClippedAsOnOneDevice) {
+TEST(AutoMode, ThoroughGradientsAreClippedAsOnOneDevice) {
   const SmallRun run;
   const std::vector<std::string> clipped{"train.clip_norm=0.2", "train.steps=6", "optimizer.lr=1"};
   auto alone = clipped;
@@ -144,7 +144,7 @@ void aside(const std::function<void()>& part) {
   run_ranks(1, SmallRun::small_rank_options(), [&](Rank&) { part(); });
 }
 
-TEST(AutoMode, NamedAlternativesCanBeRun) {
+TEST(AutoMode, ThoroughNamedAlternativesCanBeRun) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8", "train.steps=4"}));
   for (const std::string name : {"data_parallel", "zero3", "megatron"}) {
@@ -187,7 +187,7 @@ TEST(AutoMode, APlanIsSavedAndUsedAgain) {
   EXPECT_EQ(plan::plan_hash(plan::load_plan(run.work_dir("second") / "plan.json")), plan::plan_hash(plan));
 }
 
-TEST(AutoMode, APlanIsTriedBesideDataParallel) {
+TEST(AutoMode, ThoroughAPlanIsTriedBesideDataParallel) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8"}));
   run.run(2, planned(run, "verified", {"parallel.verify_plan=2"}));

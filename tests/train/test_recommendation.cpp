@@ -47,7 +47,7 @@ class Recommendation : public testing::Test {
   data::CriteoTeacher teacher_;
 };
 
-TEST_F(Recommendation, ComesNearToItsTeacher) {
+TEST_F(Recommendation, ThoroughComesNearToItsTeacher) {
   synthesize(60'000, 0.0001);
   const auto result = run(2, "out", {"data.global_batch_size=200", "model.dim=4", "model.hidden=[16]"});
   EXPECT_GT(result["eval_auc"].get<double>(), teacher_.test_auc - 0.02) << "teacher " << teacher_.test_auc;
@@ -137,7 +137,7 @@ TEST_F(Recommendation, ThoroughHasTheSameParametersWithEachRuleOnServers) {
   }
 }
 
-TEST_F(Recommendation, GoesOnWithAnotherNumberOfServers) {
+TEST_F(Recommendation, ThoroughGoesOnWithAnotherNumberOfServers) {
   synthesize(900, 0.001);
   const auto words = kSmall + std::vector<std::string>{"train.epochs=2"};
   const auto whole = run(2, "whole", words);
@@ -204,7 +204,7 @@ std::vector<std::string> apart(const std::string& consistency, int staleness = 0
                                   "parallel.server.staleness=" + std::to_string(staleness)};
 }
 
-TEST_F(Recommendation, OfOneWorkerIsTheSameWhetherOthersWouldBeWaitedFor) {
+TEST_F(Recommendation, ThoroughOfOneWorkerIsTheSameWhetherOthersWouldBeWaitedFor) {
   synthesize(900, 0.001);
   const auto whole = run(1, "whole", kSmall);
   EXPECT_FALSE(whole.contains("consistency"));

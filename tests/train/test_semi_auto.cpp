@@ -88,7 +88,7 @@ TEST(SemiAuto, ShardsFullyByAWrapper) {
 }
 
 // Twelve batches in an epoch make two steps of five and one of two.
-TEST(SemiAuto, AccumulatesAsOneDeviceDoes) {
+TEST(SemiAuto, ThoroughAccumulatesAsOneDeviceDoes) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8", "train.accumulate=5"}));
   const auto accumulated = [&](const std::string& name, int data_ranks, std::vector<std::string> overrides) {
@@ -102,7 +102,7 @@ TEST(SemiAuto, AccumulatesAsOneDeviceDoes) {
   for (const auto* each : {"one", "data", "zero", "both"}) expect_same_losses(run, each, "alone");
 }
 
-TEST(SemiAuto, GradientsAreSummedOverTheRanks) {
+TEST(SemiAuto, ThoroughGradientsAreSummedOverTheRanks) {
   const SmallRun run;
   const auto summed = [&](const std::string& name, int data_ranks, std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"optimizer.lr=0.01", "parallel.gradients_mean=false", "train.accumulate=2"});
