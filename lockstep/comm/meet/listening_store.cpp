@@ -62,8 +62,8 @@ void call(std::uint16_t port) {
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-/// Lets the server of `store` accept from `listener` in the place of its own socket, which closes.
-void move_to(int listener, c10d::TCPStore& store, const c10d::TCPStoreOptions& client) {
+/// Lets the server of `store` accept from `listener` in the place of its own socket, which closes. For libtorch 1.13.
+[[maybe_unused]] void move_to(int listener, c10d::TCPStore& store, const c10d::TCPStoreOptions& client) {
   {
     // Connections are accepted in their order: those of `store` itself have been when this one has an answer.
     c10d::TCPStore last("127.0.0.1", client);
