@@ -1,3 +1,4 @@
+// Values of a configuration, read strictly from their texts.
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/foreign_keys.h>
 #include <lockstep/base/nearest.h>

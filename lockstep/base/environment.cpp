@@ -1,3 +1,4 @@
+// Environment variables as a map, and strict readings of them.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>

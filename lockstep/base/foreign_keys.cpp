@@ -1,3 +1,4 @@
+// The table of keys and values of other frameworks, with what to write here instead.
 #include <lockstep/base/foreign_keys.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The kernel's counters of processes that it killed for lack of memory.
 #include <lockstep/base/memory_kills.h>
 
 #include <fmt/format.h>

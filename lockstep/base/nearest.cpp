@@ -1,3 +1,4 @@
+// The name that a misspelt one most likely means.
 #include <lockstep/base/nearest.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The flags of `lockstep run` for jobs on several nodes.
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
