@@ -38,7 +38,7 @@ TEST(StoreHost, AHugeValueEndsItsConnectionAlone) {
   const cluster::StoreHost host;
   const auto join = [&] { return detail::make_tcp_store("127.0.0.1", host.port(), false, 60s); };
   const auto rank = join();
-  rank->set("key", {1, 2, 3});
+  rank->set("key", std::vector<std::uint8_t>{1, 2, 3});
   const auto stranger = join();
   EXPECT_ANY_THROW({
     stranger->set("huge", std::vector<std::uint8_t>(std::size_t{400} << 20));
