@@ -126,26 +126,8 @@ class Job:
         codes = [launcher.poll() for launcher in self.launchers]
         return codes if None not in codes else None
 
-    def ranks(self):
-        """Process numbers of the ranks, by rank, as their own environments tell them."""
-        found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                words = (entry / "environ").read_bytes().split(b"\0")
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                continue
-            if parent not in [launcher.pid for launcher in self.launchers if launcher]:
-                continue
-            variables = dict(word.split(b"=", 1) for word in words if b"=" in word)
-            if variables.get(b"LOCKSTEP_SESSION_FILE") and b"RANK" in variables:
-                found[int(variables[b"RANK"])] = int(entry.name)
-        return found
-
-    def helpers(self):
-        """Numbers and names of the launchers' processes that are no ranks: those below a launcher with names of ours."""
+    def below(self):
+        """Number and name of each process below a launcher."""
         parents = {}
         names = {}
         for entry in pathlib.Path("/proc").iterdir():
@@ -163,8 +145,31 @@ class Job:
                 process = parents[process]
             return process in above
 
-        return sorted((number, name) for number, name in names.items()
-                      if name.startswith("lockstep-") and number not in above and is_below(number))
+        return {number: name for number, name in names.items() if number not in above and is_below(number)}
+
+    def ranks(self):
+        """Process numbers of the ranks, by rank: as their own environments tell, and where they were forked, and have the
+        environment of the process that forked them, in the order of their numbers."""
+        found = {}
+        forked = []
+        for number, name in sorted(self.below().items()):
+            if name.startswith("lockstep-"):
+                continue
+            try:
+                words = pathlib.Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            variables = dict(word.split(b"=", 1) for word in words if b"=" in word)
+            rank = variables.get(b"RANK", b"")
+            if rank.isdigit() and variables.get(b"LOCKSTEP_SESSION_FILE"):
+                found[int(rank)] = number
+            elif rank == b"?":
+                forked.append(number)
+        return found or dict(enumerate(forked))
+
+    def helpers(self):
+        """Numbers and names of the launchers' processes that are no ranks."""
+        return sorted((number, name) for number, name in self.below().items() if name.startswith("lockstep-"))
 
     def has_trained(self):
         return (self.folder / "out" / "metrics.jsonl").exists()
@@ -342,7 +347,7 @@ class Strikes:
 
 def break_and_compare(args, hosts):
     sample = peace(args, hosts, 100)
-    epochs = max(100, int(100 / max(sample["seconds"], 0.01) * args.seconds / 6))
+    epochs = max(100, int(100 / max(sample["seconds"], 0.01) * args.seconds / (1.5 if args.plain else 6)))
     calm = peace(args, hosts, epochs)
     print(f"undisturbed: {epochs} epochs in {calm['seconds']:.1f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="lockstep-chaos-") as name:
@@ -358,6 +363,9 @@ def break_and_compare(args, hosts):
             print(", ".join(f"{count} {kind}" for kind, count in strikes.counts.items()))
             print(f"{said.count('and pid')} ranks and {said.count('takes its place, and the other')} nodes replaced in "
                   f"place, {job.starts} launchers started")
+            if not strikes.counts:
+                print("nothing was broken: the job ended before, or its processes were not found")
+                return 1
             if codes is not None and not any(codes) and job.result().get("params_sha256") == calm["params_sha256"]:
                 print(f"the end is that of the undisturbed run: {calm['params_sha256']}")
                 return 0

@@ -1,4 +1,5 @@
 #include <lockstep/base/available_memory.h>
+#include <lockstep/base/error.h>
 
 #include <sys/resource.h>
 
@@ -79,6 +80,21 @@ std::uint64_t available_memory(const std::filesystem::path& proc, const std::fil
     available = std::min(available, left_in_group(folder));
   }
   return available;
+}
+
+bool lacks_address_space(std::uint64_t least) { return left_of_own_limit(RLIMIT_AS, "/proc", "VmSize:") < least; }
+
+void require_address_space(std::uint64_t least) {
+  if (!lacks_address_space(least)) return;
+  rlimit own{};
+  ::getrlimit(RLIMIT_AS, &own);
+  constexpr std::uint64_t kMb = 1'000'000;
+  fail(ErrorKind::environment, "memory",
+       "the address space of a process is limited to {} MB (ulimit -v), and less than {} MB are left for libtorch and "
+       "its libraries; raise the limit (ulimit -v unlimited), and limit memory with a control group instead, e.g. "
+       "systemd-run "
+       "-p MemoryMax=4G",
+       own.rlim_cur / kMb, least / kMb);
 }
 
 }  // namespace lockstep

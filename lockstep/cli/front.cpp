@@ -1,5 +1,6 @@
 // `lockstep` as it is called: starts ranks where that needs no libtorch, and becomes the whole program otherwise.
 // Loading libtorch takes most of a second, which the ranks would wait for.
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/kube_commands.h>
@@ -133,6 +134,7 @@ int start(std::vector<std::string> words) {
   }
   const std::vector<std::string> behind(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
   if (const auto code = run_kube_command(behind)) return *code;
+  require_address_space(kAddressSpaceOfLibtorch);
   const auto done = words.empty() ? ForkStart{} : start_by_forking({words.begin() + 1, words.end()});
   if (done.exit_code) return *done.exit_code;
   if (done.spawn) words.insert(words.begin() + 2, "--start-method=spawn");

@@ -1,4 +1,5 @@
 #include <lockstep/base/atomic_file.h>
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/failure.h>
@@ -6,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -17,6 +20,10 @@ namespace {
 using nlohmann::json;
 using std::chrono::nanoseconds;
 using std::chrono::system_clock;
+
+constexpr const char* kNoMemory =
+    "out of memory: the machine, the control group or `ulimit -v` of this shell refused it; use less (a smaller "
+    "data.batch_size, fewer ranks or workers) or raise the limit";
 
 json describe_failure(std::string_view message, std::string_view kind) {
   const auto now = system_clock::now().time_since_epoch();
@@ -76,13 +83,20 @@ int exit_code_for(const std::exception& error) {
   }
 }
 
-int end_with(const std::exception& error, const std::string& message, const std::string& program) {
+int end_with(const std::exception& error, const std::string& text, const std::string& program) {
   const auto* ours = dynamic_cast<const Error*>(&error);
+  // Also where a thread passed it on as an exception of another type.
+  const std::string message = text == std::bad_alloc().what() ? kNoMemory : text;
   // First the file that a launcher reads, in case it is impatient.
   report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
   std::fflush(stdout);
   if (!launcher_shows_reason(current_environment())) fmt::print(stderr, "{}: error: {}\n", program, message);
-  return exit_code_for(error);
+  const int code = exit_code_for(error);
+  if (lacks_address_space()) {  // an exit in good order would wait for the threads of OpenBLAS, which never end
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  return code;
 }
 
 void report_failure(const std::exception& error, const Environment& environment) noexcept {

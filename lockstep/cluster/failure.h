@@ -30,8 +30,9 @@ inline constexpr std::string_view kUnneededKind = "unneeded";
 /// 2 for errors in what the user wrote (arguments, configuration, environment), 1 for all others.
 int exit_code_for(const std::exception& error);
 
-/// Leaves `message` for a launcher around this process and prints it as that of `program`; returns the exit code.
-int end_with(const std::exception& error, const std::string& message, const std::string& program = "lockstep");
+/// Leaves `text` (for std::bad_alloc: what to do) for a launcher around this process and prints it as that of
+/// `program`; returns the exit code.
+int end_with(const std::exception& error, const std::string& text, const std::string& program = "lockstep");
 
 /// The error file of a rank, as its launcher reads it. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
 struct FailureNote {

@@ -1,3 +1,4 @@
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
@@ -77,6 +78,7 @@ ClusterOptions cluster_of(const RunConfig& config) {
 Group connect_run(const RunConfig& config, const World& world) {
   require_world_fits(config, world);
   require_devices(config, world);
+  require_address_space();
   return connect(world, run_group_options(config));
 }
 

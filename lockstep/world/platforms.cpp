@@ -130,6 +130,56 @@ std::optional<Start> detect_cluster_variable(const ClusterVariable& variable, co
   return start_of(*container, environment);
 }
 
+/// The variables of a platform that starts one process a node: how many nodes, which one this is, and how many ranks it
+/// is to start.
+struct NodeVariables {
+  std::string_view launcher;
+  const char* nodes;
+  const char* node;
+  const char* processes;
+  const char* address;
+  const char* port;
+};
+
+std::optional<Start> detect_numbered_nodes(const NodeVariables& names, const Environment& environment) {
+  const auto nodes = parse_integer(find(environment, names.nodes).value_or(""));
+  const auto node = find_integer(environment, names.node, 0, kMostNodesOfJob);
+  if (!nodes || *nodes < 1 || *nodes > kMostNodesOfJob || !node) return std::nullopt;
+  if (*node >= *nodes) {
+    fail(ErrorKind::environment, "world", "{}={} is not below {}={}; nodes count from 0 to {}", names.node, *node,
+         names.nodes, *nodes, *nodes - 1);
+  }
+  const auto processes = find(environment, names.processes).value_or("1");
+  const auto devices = parse_integer(processes);
+  if (!devices || *devices < 1 || *devices > kMostDevicesOfHost) {
+    fail(ErrorKind::environment, "world",
+         "{}={} makes this process one of several, and {}={} is no number of processes; start the program with "
+         "'lockstep run', which takes it as torchrun does",
+         names.nodes, *nodes, names.processes, processes);
+  }
+  Start start;
+  start.ranks = static_cast<int>(*devices);
+  World& world = start.world;
+  world.launcher = names.launcher;
+  world.rank = static_cast<int>(*node) * start.ranks;
+  world.size = static_cast<int>(*nodes) * start.ranks;
+  world.local_size = start.ranks;
+  world.evidence = fmt::format("{}={} {}={} {}={}", names.nodes, *nodes, names.node, *node, names.processes, processes);
+  if (world.size == 1 || meet_by_init_method(environment, world)) return start;
+  const auto address = find(environment, names.address).value_or(*nodes == 1 ? "127.0.0.1" : "");
+  const auto port = find_integer(environment, names.port, 1, 65535);
+  if (address.empty() || (!port && *nodes > 1)) {
+    fail(ErrorKind::environment, "world",
+         "{} needs {} and {}, the host of node 0 and a free port there; or start the program with 'lockstep run'",
+         world.evidence, names.address, names.port);
+  }
+  world.meeting = Meeting::tcp;
+  world.master_addr = address;
+  world.master_port = static_cast<std::uint16_t>(*nodes == 1 ? 0 : *port);
+  add_evidence(world, "master", fmt::format("{}:{}", address, world.master_port));
+  return start;
+}
+
 }  // namespace
 
 std::optional<Start> detect_sagemaker(const Environment& environment) {
@@ -166,43 +216,20 @@ std::optional<Start> detect_tf_config(const Environment& environment) {
 }
 
 std::optional<Start> detect_trainjob(const Environment& environment) {
-  const auto nodes = parse_integer(find(environment, "PET_NNODES").value_or(""));
-  const auto node = find_integer(environment, "PET_NODE_RANK", 0, kMostNodesOfJob);
-  if (!nodes || *nodes < 1 || *nodes > kMostNodesOfJob || !node) return std::nullopt;
-  if (*node >= *nodes) {
-    fail(ErrorKind::environment, "world", "PET_NODE_RANK={} is not below PET_NNODES={}; nodes count from 0 to {}",
-         *node, *nodes, *nodes - 1);
-  }
-  const auto processes = find(environment, "PET_NPROC_PER_NODE").value_or("1");
-  const auto devices = parse_integer(processes);
-  if (!devices || *devices < 1 || *devices > kMostDevicesOfHost) {
-    fail(ErrorKind::environment, "world",
-         "PET_NNODES={} makes this process one of several, and PET_NPROC_PER_NODE={} is no number of processes; start "
-         "the program with 'lockstep run', which reads these variables as torchrun does",
-         *nodes, processes);
-  }
-  Start start;
-  start.ranks = static_cast<int>(*devices);
-  World& world = start.world;
-  world.launcher = "trainjob";
-  world.rank = static_cast<int>(*node) * start.ranks;
-  world.size = static_cast<int>(*nodes) * start.ranks;
-  world.local_size = start.ranks;
-  world.evidence = fmt::format("PET_NNODES={} PET_NODE_RANK={} PET_NPROC_PER_NODE={}", *nodes, *node, processes);
-  if (world.size == 1 || meet_by_init_method(environment, world)) return start;
-  const auto address = find(environment, "PET_MASTER_ADDR").value_or(*nodes == 1 ? "127.0.0.1" : "");
-  const auto port = find_integer(environment, "PET_MASTER_PORT", 1, 65535);
-  if (address.empty() || (!port && *nodes > 1)) {
-    fail(ErrorKind::environment, "world",
-         "{} needs PET_MASTER_ADDR and PET_MASTER_PORT, the host of node 0 and a free port there; or start the program "
-         "with 'lockstep run', which reads PET_RDZV_ENDPOINT too",
-         world.evidence);
-  }
-  world.meeting = Meeting::tcp;
-  world.master_addr = address;
-  world.master_port = static_cast<std::uint16_t>(*nodes == 1 ? 0 : *port);
-  add_evidence(world, "master", fmt::format("{}:{}", address, world.master_port));
-  return start;
+  return detect_numbered_nodes(
+      {"trainjob", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT"},
+      environment);
+}
+
+bool is_numbered_by_pai(const Environment& environment) {
+  return find(environment, "NPROC_PER_NODE") && find(environment, "RANK") && !find(environment, "LOCAL_RANK") &&
+         !find(environment, "LOCAL_WORLD_SIZE");
+}
+
+std::optional<Start> detect_pai(const Environment& environment) {
+  if (!is_numbered_by_pai(environment)) return std::nullopt;
+  return detect_numbered_nodes({"pai", "WORLD_SIZE", "RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"},
+                               environment);
 }
 
 }  // namespace lockstep::detail

@@ -81,6 +81,7 @@ void derive_local(const Environment& environment, World& world) {
 }  // namespace
 
 std::optional<World> detect_pytorch(const Environment& environment) {
+  if (is_numbered_by_pai(environment)) return std::nullopt;
   auto world = rank_of_init_method(environment);
   if (!world) world = read_rank_and_size(environment, kTorchrun);
   if (!world) return std::nullopt;

@@ -46,12 +46,13 @@ struct Platform {
 };
 
 // Those that start one process on each host, in the order in which `auto` tries them.
-constexpr std::array<Platform, 5> kPlatforms = {{
+constexpr std::array<Platform, 6> kPlatforms = {{
     {"cloud", detail::detect_cloud, "set VC_TASK_INDEX and MA_NUM_HOSTS"},
     {"sagemaker", detail::detect_sagemaker, "set SM_CURRENT_HOST, and SM_HOSTS to several hosts"},
     {"cluster_spec", detail::detect_cluster_spec, "set CLUSTER_SPEC to a cluster of several tasks"},
     {"tf_config", detail::detect_tf_config, "set TF_CONFIG to a cluster of several tasks"},
     {"trainjob", detail::detect_trainjob, "set PET_NNODES and PET_NODE_RANK"},
+    {"pai", detail::detect_pai, "set NPROC_PER_NODE, and RANK and WORLD_SIZE of nodes"},
 }};
 
 // Detection of a launcher that `auto` did not choose: incomplete variables are no error.
@@ -93,7 +94,7 @@ void compare_with_outer(World& world, const Environment& environment) {
   for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
   for (const Platform& platform : kPlatforms) {
     // torchrun's flags, which the command line of a launcher overrides.
-    if (platform.name == "trainjob") continue;
+    if (platform.name == "trainjob" || platform.name == "pai") continue;
     const auto start = ask_quietly(platform.detect, environment);
     if (!start) continue;
     detail::check_against_outer(world, start->world, start->world.size / start->ranks);

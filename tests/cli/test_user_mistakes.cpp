@@ -223,6 +223,16 @@ TEST(UserMistakes, SixtyThousandUnknownKeys) {
                  2, {"60000 mistakes", "there is no key 'key_number_0'", "'key_number_9'", "and 59990 more"});
 }
 
+// Where libtorch cannot be loaded, and where it can but its BLAS would try for ever to get memory for a first product.
+TEST(UserMistakes, AnAddressSpaceThatIsTooSmall) {
+  const Workbench bench;
+  for (const auto* limit : {"ulimit -v 600000", "ulimit -v 800000"}) {
+    auto words = bench.train();
+    words.insert(words.begin(), {"bash", "-c", std::string(limit) + R"(; exec timeout 30 "$@")", "bash"});
+    expect_refused(run_program(words), 2, {"the address space of a process is limited to", "ulimit -v unlimited"});
+  }
+}
+
 TEST(UserMistakes, FilesThatAreNoConfiguration) {
   const Workbench bench;
   const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {

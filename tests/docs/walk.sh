@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# walk.sh DOCUMENT: does what a document tells its readers to do, word by word and in its order. A block of code that begins with
+# walk.sh DOCUMENT [packages]: does what a document tells its readers to do, word by word and in its order. A block of code that begins with
 # the name of a file in a comment is saved as that file; a block marked `sh` is run; other blocks must be marked `text`, and
-# only show something. Then comes what the document promises. Runs in a fresh_system.sh.
+# only show something. Then comes what the document promises. Runs in a fresh_system.sh. With `packages`, the tutorial's first
+# block, which installs into a folder, becomes the installation of the Debian packages.
 set -euo pipefail
 document=$1
+packages=${2:-}
 mkdir "$SCRATCH/home"
 
-awk -v document="$document" '
+awk -v document="$document" -v packages="$packages" '
   function fail(why) { print document ":" NR ": " why > "/dev/stderr"; failed = 1; exit 1 }
   /^```/ && !inside {
     inside = 1; language = substr($0, 4); first = 1; file = ""
     if (language !~ /^(sh|text|yaml|cpp|cmake)$/) fail("a block of code must be sh, text, or a file: \"" language "\"")
+    installs = packages != "" && language == "sh" && !installed++
+    if (installs) print "scripts/install.sh"
     if (language == "sh") print "echo; echo \"== " document ":" NR "\""
     next
   }
@@ -20,7 +24,11 @@ awk -v document="$document" '
     file = $2
     print "cat >" file " <<\"END_OF_FILE\""
   }
-  inside { first = 0; if (language == "sh" || file != "") print }
+  inside {
+    first = 0
+    if (packages != "") sub("~/lockstep/share/", "/usr/share/")
+    if (!installs && (language == "sh" || file != "")) print
+  }
   END { if (inside && !failed) fail("a block of code does not end") }
 ' "$document" >"$SCRATCH/commands"
 

@@ -2,6 +2,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/process.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/picture_pipeline.h>
 #include <lockstep/train/weights/safetensors.h>
@@ -212,6 +213,32 @@ TEST(Run, TensorsBesideTheModelAreNamed) {
   EXPECT_TRUE(outcomes[0].ok()) << outcomes[0].output;
   expect_words(outcomes[0].output,
                {"warning: the loss has gradients for 2 tensors that are no parameters of the model"});
+}
+
+TEST(Run, AMistakeInTheEvaluationIsSaidBeforeTheFirstStep) {
+  const auto outcomes =
+      run_of(mnist().config("trial"),
+             {.model = [] { return torch::nn::Linear(784, 10).ptr(); },
+              .task = make_task<torch::nn::LinearImpl>([](torch::nn::LinearImpl& module, const samples::Batch& batch) {
+                TORCH_CHECK(module.is_training(), "the evaluation has a mistake");
+                return torch::cross_entropy_loss(module.forward(batch["pictures"].flatten(1)), batch["labels"]);
+              })});
+  EXPECT_FALSE(outcomes[0].ok());
+  expect_words(outcomes[0].output, {"the evaluation has a mistake"});
+  EXPECT_EQ(outcomes[0].output.find("step: 1,"), std::string::npos);
+}
+
+TEST(Run, AFirstStepThatDoesNotFitIntoMemoryIsSaid) {
+  plan::Memory needed;
+  needed.parameters = plan::Bytes{5e8};
+  needed.gradients = plan::Bytes{5e8};
+  needed.optimizer_state = plan::Bytes{1e9};
+  needed.activations = plan::Bytes{6e9};
+  EXPECT_EQ(why_too_large(needed, 1, 16, 8'000'000'000), "");
+  EXPECT_EQ(why_too_large(needed, 2, 8, 15'000'000'000), "");  // the parameters are there already
+  expect_words(why_too_large(needed, 2, 16, 8'000'000'000),
+               {"the first step does not fit into memory: 16 samples a rank need about 8 GB", "activations 6 GB",
+                "on each of 2 ranks here", "beside the parameters 8 GB are available", "data.batch_size smaller"});
 }
 
 TEST(Run, ProgressLinesWhereThereIsNoTerminal) {

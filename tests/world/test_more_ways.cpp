@@ -135,6 +135,12 @@ TEST(Platforms, SayWhichContainerThisIs) {
                                     "PET_MASTER_ADDR=j-node-0-0.j PET_MASTER_PORT=29500")),
             "trainjob 2/4 local 0/2 tcp j-node-0-0.j:29500 x2");
   EXPECT_EQ(start_of(environment_of("PET_NNODES=1 PET_NODE_RANK=0")), "trainjob 0/1 local 0/1 alone x1");
+  // PAI DLC: its RANK and WORLD_SIZE count nodes.
+  EXPECT_EQ(start_of(environment_of("NPROC_PER_NODE=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=m-0 MASTER_PORT=23456")),
+            "pai 2/4 local 0/2 tcp m-0:23456 x2");
+  EXPECT_EQ(start_of(environment_of("NPROC_PER_NODE=2 RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+                                    "MASTER_ADDR=m-0 MASTER_PORT=23456")),
+            "pytorch 1/2 local 1/2 tcp m-0:23456 x1");
   // Volcano: both names of the index, and the group's hosts.
   EXPECT_EQ(start_of(environment_of("VK_TASK_INDEX=1 VC_TASK_INDEX=1 VC_TRAINER_HOSTS=a,b,c VC_TRAINER_NUM=3")),
             "cloud 1/3 local 0/1 tcp a:6060 x1");

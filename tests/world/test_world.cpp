@@ -63,7 +63,7 @@ TEST(World, AnUnknownNameGetsTheNearest) {
   test::expect_error(ErrorKind::invalid_argument,
                      {"'openmpi'", "did you mean 'open_mpi'?",
                       "auto, none, pytorch, mpi, open_mpi, mvapich, flux, jsm, pals, mpich, slurm, rank_table, cloud, "
-                      "sagemaker, cluster_spec, tf_config, trainjob, nodes, scheduler"},
+                      "sagemaker, cluster_spec, tf_config, trainjob, pai, nodes, scheduler"},
                      [] { detect_world(Environment{}, "openmpi"); });
   EXPECT_EQ(launcher_names().front(), "auto");
   for (const auto& name : launcher_names()) {
