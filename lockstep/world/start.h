@@ -78,8 +78,8 @@ std::optional<Start> detect_cluster_spec(const Environment& environment);
 std::optional<Start> detect_tf_config(const Environment& environment);
 std::optional<Start> detect_trainjob(const Environment& environment);
 std::optional<Start> detect_pai(const Environment& environment);
-/// Whether RANK and WORLD_SIZE are those of Alibaba's PAI DLC, which count nodes: NPROC_PER_NODE is set, and nothing says
-/// which process of its host this is.
+/// Whether RANK and WORLD_SIZE are those of Alibaba's PAI DLC, which count nodes: NPROC_PER_NODE is set, and nothing
+/// says which process of its host this is.
 bool is_numbered_by_pai(const Environment& environment);
 
 /// The start given by --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) when

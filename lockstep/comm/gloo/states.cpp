@@ -90,8 +90,8 @@ Error as_error(const std::exception& error) {
   // Gloo begins with the line of its source: "[/src/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:4711: ...".
   if (const auto end = text.find("] "); text.starts_with('[') && text.find(".cc:") < end) text.erase(0, end + 2);
   // A connection whose other end has not answered the kernel for too long, or refuses it, is lost, not late.
-  const bool lost = text.find("Connection timed out") != std::string::npos ||
-                    text.find("Connection refused") != std::string::npos;
+  const bool lost =
+      text.find("Connection timed out") != std::string::npos || text.find("Connection refused") != std::string::npos;
   const bool late =
       !lost && (text.find("Timed out") != std::string::npos || text.find("timed out") != std::string::npos);
   return Error(late ? ErrorKind::timeout : ErrorKind::peer_lost, "gloo", text.substr(0, text.find('\n')));
