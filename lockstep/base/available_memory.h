@@ -13,8 +13,8 @@ std::uint64_t available_memory(const std::filesystem::path& proc = "/proc",
                                const std::filesystem::path& cgroup = "/sys/fs/cgroup");
 
 /// The bytes of address space without which products of matrices hang: OpenBLAS maps 128 MiB for each thread that
-/// multiplies, and tries again for ever where it cannot, also while the process exits; and the C library maps 64 MiB for
-/// the heap of each thread.
+/// multiplies, and tries again for ever where it cannot, also while the process exits; and the C library maps 64 MiB
+/// for the heap of each thread.
 inline constexpr std::uint64_t kLeastAddressSpace = std::uint64_t{512} << 20;
 /// Those without which libtorch's libraries cannot be loaded.
 inline constexpr std::uint64_t kAddressSpaceOfLibtorch = std::uint64_t{1} << 30;
