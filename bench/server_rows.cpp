@@ -50,7 +50,7 @@ void serve(const servers::Division& division, const servers::TableSpec& table) {
 }
 
 void work(servers::Division division, const servers::TableSpec& table) {
-  servers::Client client(std::move(division.pairs), {table}, {});
+  servers::RowClient client(std::move(division.pairs), {table}, {});
   std::vector<std::int64_t> ids(static_cast<std::size_t>(table.rows));
   std::iota(ids.begin(), ids.end(), 0);
   const auto numbers = static_cast<std::size_t>(table.rows * table.dim);

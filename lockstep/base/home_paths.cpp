@@ -14,8 +14,8 @@ namespace {
 /// Calls a function for each field that is a path.
 class PathFields final : public ConfigFields {
  public:
-  using Found = std::function<void(const std::string& key, const ConfigTarget& target)>;
-  explicit PathFields(Found found) : found_(std::move(found)) {}
+  using OnPath = std::function<void(const std::string& key, const ConfigTarget& target)>;
+  explicit PathFields(OnPath found) : found_(std::move(found)) {}
 
  protected:
   void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view) override {
@@ -35,7 +35,7 @@ class PathFields final : public ConfigFields {
   }
 
  private:
-  Found found_;
+  OnPath found_;
   std::string section_;
   std::vector<std::size_t> lengths_;
 };

@@ -19,15 +19,15 @@ namespace lockstep::detail {
 namespace {
 
 // The step at which the child failed, reported to the parent through a close-on-exec pipe.
-enum class Step : int { parent_died, enter_folder, streams, exec };
+enum class SpawnStep : int { parent_died, enter_folder, streams, exec };
 
-struct Failure {
-  Step step;
+struct SpawnFailure {
+  SpawnStep step;
   int error;
 };
 
 // All data that needs memory, allocated before fork: the child of a process with threads must not allocate.
-struct Plan {
+struct SpawnPlan {
   std::string program;
   std::vector<std::string> environment_text;
   std::vector<char*> arguments;
@@ -53,28 +53,28 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // From here to `run_child` the code runs in the child and may call async-signal-safe functions only.
-[[noreturn]] void report(const Plan& plan, Step step) {
-  const Failure failure{step, errno};
+[[noreturn]] void report(const SpawnPlan& plan, SpawnStep step) {
+  const SpawnFailure failure{step, errno};
   [[maybe_unused]] const ssize_t written = ::write(plan.report, &failure, sizeof failure);
   ::_exit(127);
 }
 
-void place(const Plan& plan, int fd, int target) {
-  if (fd >= 0 && ::dup2(fd, target) < 0) report(plan, Step::streams);  // below 0: inherited
+void place(const SpawnPlan& plan, int fd, int target) {
+  if (fd >= 0 && ::dup2(fd, target) < 0) report(plan, SpawnStep::streams);  // below 0: inherited
 }
 
-[[noreturn]] void run_child(const Plan& plan) {
+[[noreturn]] void run_child(const SpawnPlan& plan) {
   ::setpgid(0, 0);
   if (plan.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != plan.parent) report(plan, Step::parent_died);  // the parent died before prctl took effect
+    if (::getppid() != plan.parent) report(plan, SpawnStep::parent_died);  // the parent died before prctl took effect
   }
-  if (!plan.folder.empty() && ::chdir(plan.folder.c_str()) != 0) report(plan, Step::enter_folder);
+  if (!plan.folder.empty() && ::chdir(plan.folder.c_str()) != 0) report(plan, SpawnStep::enter_folder);
   place(plan, plan.null.get(), STDIN_FILENO);
   place(plan, plan.out, STDOUT_FILENO);
   place(plan, plan.err, STDERR_FILENO);
   for (const int fd : plan.kept) {
-    if (::fcntl(fd, F_SETFD, 0) != 0) report(plan, Step::streams);
+    if (::fcntl(fd, F_SETFD, 0) != 0) report(plan, SpawnStep::streams);
   }
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
@@ -84,11 +84,11 @@ void place(const Plan& plan, int fd, int target) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
-  report(plan, Step::exec);
+  report(plan, SpawnStep::exec);
 }
 
 // With all signals blocked, so that no handler of the parent runs in the child.
-pid_t fork_child(const Plan& plan) {
+pid_t fork_child(const SpawnPlan& plan) {
   pid_t pid = 0;
   int error = 0;
   {
@@ -109,15 +109,15 @@ ErrorKind kind_of_exec(int error) {
   return is_no_program ? ErrorKind::invalid_argument : ErrorKind::io;
 }
 
-[[noreturn]] void fail_to_start(const ChildOptions& options, const Plan& plan, const Failure& failure) {
+[[noreturn]] void fail_to_start(const ChildOptions& options, const SpawnPlan& plan, const SpawnFailure& failure) {
   const std::string why = system_message(failure.error);
   switch (failure.step) {
-    case Step::parent_died: fail(ErrorKind::io, "process", "the parent ended while {} was started", plan.program);
-    case Step::enter_folder:
+    case SpawnStep::parent_died: fail(ErrorKind::io, "process", "the parent ended while {} was started", plan.program);
+    case SpawnStep::enter_folder:
       fail(ErrorKind::io, "process", "cannot start {} in {}: {}", plan.program, options.working_directory.string(),
            why);
-    case Step::streams: fail(ErrorKind::io, "process", "cannot connect the streams of {}: {}", plan.program, why);
-    case Step::exec: fail(kind_of_exec(failure.error), "process", "cannot run {}: {}", plan.program, why);
+    case SpawnStep::streams: fail(ErrorKind::io, "process", "cannot connect the streams of {}: {}", plan.program, why);
+    case SpawnStep::exec: fail(kind_of_exec(failure.error), "process", "cannot run {}: {}", plan.program, why);
   }
   fail(ErrorKind::io, "process", "cannot run {}", plan.program);
 }
@@ -170,7 +170,7 @@ RunningChild spawn(const ChildOptions& options) {
   }
   const Environment environment = options.environment ? *options.environment : current_environment();
   std::vector<std::string> arguments = options.arguments;
-  Plan plan;
+  SpawnPlan plan;
   plan.program = find_program(arguments.front(), environment);
   plan.arguments = pointers(arguments);
   for (const auto& [name, value] : environment) plan.environment_text.push_back(fmt::format("{}={}", name, value));
@@ -193,7 +193,7 @@ RunningChild spawn(const ChildOptions& options) {
   spawned.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, spawned.pid, 0)));
   const int pidfd_error = errno;
   failures.write_end.reset();
-  Failure failure{};
+  SpawnFailure failure{};
   ssize_t count = 0;
   do {
     count = ::read(failures.read_end.get(), &failure, sizeof failure);

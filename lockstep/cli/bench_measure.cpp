@@ -152,9 +152,9 @@ BenchRow measure_size(const BenchRequest& request, const OpDescription& op, std:
   return row;
 }
 
-using Call = std::function<void()>;
+using BenchCall = std::function<void()>;
 
-double nanoseconds_of(const Call& call, int calls) {
+double nanoseconds_of(const BenchCall& call, int calls) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) call();
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls;
@@ -165,7 +165,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-DispatchRow compare(const std::string& name, int rounds, int calls, const Call& plain, const Call& global) {
+DispatchRow compare(const std::string& name, int rounds, int calls, const BenchCall& plain, const BenchCall& global) {
   nanoseconds_of(plain, calls / 10 + 3);
   nanoseconds_of(global, calls / 10 + 3);
   std::vector<double> of_plain, of_global;
@@ -191,7 +191,7 @@ torch::nn::Sequential make_mlp(std::int64_t hidden) {
                                torch::nn::ReLU(), torch::nn::Linear(hidden, 10));
 }
 
-Call training_step(torch::nn::Sequential model, const at::Tensor& x, const at::Tensor& y) {
+BenchCall training_step(torch::nn::Sequential model, const at::Tensor& x, const at::Tensor& y) {
   const auto sgd =
       std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   return [model, x, y, sgd]() mutable {

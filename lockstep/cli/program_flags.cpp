@@ -56,12 +56,12 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
       ->group(kGroup);
 }
 
-cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words) {
+cluster::RankProgram program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words) {
   if (words.empty()) {
     refuse("{}", style == LaunchStyle::run ? "no PROGRAM given; see 'lockstep run --help'"
                                            : "no PROGRAM given; see 'lockstep launch --help'");
   }
-  cluster::Program program;
+  cluster::RankProgram program;
   program.kind = kind_of(flags);
   if (style == LaunchStyle::launch && !flags.use_env) {
     if (flags.no_python) {

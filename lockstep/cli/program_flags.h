@@ -32,7 +32,7 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
 
 /// `words` are PROGRAM and its arguments. Error(invalid_argument) when there are none, or for flags that contradict
 /// each other.
-cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words);
+cluster::RankProgram program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words);
 
 /// The options of `lockstep run` about the output of ranks: files, console, and prefix.
 struct OutputFlags {

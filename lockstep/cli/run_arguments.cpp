@@ -152,7 +152,7 @@ void add_servers(const RunArguments& arguments, cluster::LaunchOptions& options)
 
 /// `lockstep run lockstep train ...` starts this very program, whatever PATH holds. It reads LOCAL_RANK, and knows no
 /// argument for it.
-void use_whole_program(cluster::Program& program, const std::filesystem::path& whole) {
+void use_whole_program(cluster::RankProgram& program, const std::filesystem::path& whole) {
   const bool by_itself =
       program.kind == cluster::ProgramKind::detect || program.kind == cluster::ProgramKind::executable;
   std::string& name = program.command.front();

@@ -23,7 +23,7 @@ enum class StartMethod {
 };
 
 struct LaunchOptions {
-  Program program{};  ///< one without '/' is looked up in PATH
+  RankProgram program{};  ///< one without '/' is looked up in PATH
   int processes = 1;
   StartMethod start_method = StartMethod::automatic;
   /// The world of the first rank started here, in a job that has ranks on other nodes too or a given rendezvous

@@ -13,7 +13,7 @@ namespace lockstep::cluster {
 
 OwnStoreHost::OwnStoreHost(const std::string& host, std::vector<std::string> addresses) : address_{"", random_token()} {
   try {
-    store::ServerOptions options;
+    store::StoreServerOptions options;
     options.addresses = std::move(addresses);
     options.secret = address_.secret;
     options.tls = net::find_peer_tls(current_environment());

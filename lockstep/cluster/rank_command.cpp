@@ -19,7 +19,7 @@ bool needs_python(const std::string& program) {
 }
 
 /// What comes before the program's name.
-std::vector<std::string> interpreter_of(const Program& program, const Environment& environment) {
+std::vector<std::string> interpreter_of(const RankProgram& program, const Environment& environment) {
   const bool detected = program.kind == ProgramKind::detect && needs_python(program.command.front());
   if (program.kind == ProgramKind::executable || (program.kind == ProgramKind::detect && !detected)) return {};
   std::vector<std::string> words = {find(environment, "PYTHON_EXEC").value_or("python3"), "-u"};
@@ -57,7 +57,7 @@ std::string replace_macros(std::string_view text, const Macros& macros) {
   }
 }
 
-bool is_python(const Program& program, const Environment& environment) {
+bool is_python(const RankProgram& program, const Environment& environment) {
   if (program.kind == ProgramKind::module || program.kind == ProgramKind::script) return true;
   const std::string& name = program.command.front();
   if (name.ends_with(".py")) return true;
@@ -68,7 +68,7 @@ bool is_python(const Program& program, const Environment& environment) {
   }
 }
 
-std::vector<std::string> command_of_rank(const Program& program, int local_rank, const Environment& environment) {
+std::vector<std::string> command_of_rank(const RankProgram& program, int local_rank, const Environment& environment) {
   if (program.command.empty()) fail(ErrorKind::invalid_argument, "launch", "no program to run");
   const Macros macros = {{"local_rank", std::to_string(local_rank)}};
   std::vector<std::string> words = interpreter_of(program, environment);

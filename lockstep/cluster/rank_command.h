@@ -24,7 +24,7 @@ enum class ProgramKind {
   module,      ///< by `python -m`
 };
 
-struct Program {
+struct RankProgram {
   /// The program and its arguments, in which "${local_rank}" stands for the rank's.
   std::vector<std::string> command;
   ProgramKind kind = ProgramKind::detect;
@@ -34,10 +34,10 @@ struct Program {
 
 /// Whether the program is a Python script or module: one that Python runs here, one named *.py, or one with Python in
 /// its first line ("#!/usr/bin/env python3").
-bool is_python(const Program& program, const Environment& environment);
+bool is_python(const RankProgram& program, const Environment& environment);
 
 /// The words to execute for one rank. Python is `python3 -u` (without buffers: its output goes into a pipe), or what
 /// PYTHON_EXEC names. Error(invalid_argument) when there is no program.
-std::vector<std::string> command_of_rank(const Program& program, int local_rank, const Environment& environment);
+std::vector<std::string> command_of_rank(const RankProgram& program, int local_rank, const Environment& environment);
 
 }  // namespace lockstep::cluster

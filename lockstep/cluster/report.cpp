@@ -142,7 +142,7 @@ std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {
   return first;
 }
 
-Outcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by) {
+RunOutcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by) {
   if (interrupted_by) {
     return {code_of_interrupted(ends, *interrupted_by), std::nullopt, describe_interrupted_job(ends, *interrupted_by)};
   }

@@ -64,7 +64,7 @@ int exit_code_of(const ExitStatus& status);
 std::optional<std::size_t> first_failure(std::span<const RankEnd> ends);
 
 /// The end of the whole job.
-struct Outcome {
+struct RunOutcome {
   int exit_code = 0;
   std::optional<int> first_failed;  ///< a rank
   std::string report;               ///< for people, lines with their ends; empty when all is well
@@ -72,6 +72,6 @@ struct Outcome {
 
 /// The code is 0 when all ranks are ok, the first failing rank's otherwise; after a signal of the user
 /// (`interrupted_by`) it is 128 plus that signal unless a rank exited with a code of its own.
-Outcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by);
+RunOutcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by);
 
 }  // namespace lockstep::cluster

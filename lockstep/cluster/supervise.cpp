@@ -394,7 +394,7 @@ LaunchResult Supervisor::result() const {
   }
   std::sort(result.ends.begin(), result.ends.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   result.replaced = replacements_.count();
-  const Outcome outcome = judge(result.ends, ending_.interrupted_by());
+  const RunOutcome outcome = judge(result.ends, ending_.interrupted_by());
   result.exit_code = outcome.exit_code;
   result.first_failed = outcome.first_failed;
   result.report = outcome.report;

@@ -45,7 +45,7 @@ struct Payload {
 };
 
 /// One call as the front sees it.
-struct Request {
+struct GroupRequest {
   detail::Op op;
   Problem problem;                   ///< of this rank's arguments
   std::optional<Payload> payload{};  ///< none for calls without a tensor
@@ -68,7 +68,7 @@ Work nothing_to_do(detail::GroupImpl& impl, const Call& call) {
 /// Checks the request with the other ranks, then lets the backend `start` it. `signature` writes down op and arguments:
 /// the same on all ranks. It is called only where somebody reads it, because that takes longer than a small collective.
 template <typename Signature, typename Start>
-Work run(const Group& group, const Request& request, const Signature& signature, const Start& start,
+Work run(const Group& group, const GroupRequest& request, const Signature& signature, const Start& start,
          Then then = Then::go_on) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
@@ -125,7 +125,7 @@ Payload payload_of(const Tensor& tensor) {
 
 // The same for a message, which only two ranks know of.
 template <typename Start>
-Work run_message(const Group& group, const Request& request, Start start) {
+Work run_message(const Group& group, const GroupRequest& request, Start start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   const detail::GroupImpl::SoleCaller caller(impl, request.op.name);
@@ -161,8 +161,8 @@ Problem check_copied(const Tensor& output, const Tensor& tensor, std::string_vie
 }
 
 Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then then) {
-  Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
-                  payload_of(tensor)};
+  GroupRequest request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
+                       payload_of(tensor)};
   if (!request.problem && is_recorded(tensor)) {
     const auto [called, words] = instead_of("all_reduce", op);
     request.problem = check_no_result(tensor, called, words);
@@ -180,7 +180,7 @@ Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then t
 }
 
 Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, Then then) {
-  const Request request{
+  const GroupRequest request{
       "reduce",
       first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op), check_rank(root, group.size(), "root"),
                check_no_result(tensor, "reduce", kThoseThatDo)),
@@ -198,10 +198,10 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
 }
 
 Work broadcast_in_place(Tensor& tensor, const Group& group, int root, Then then) {
-  const Request request{"broadcast",
-                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root"),
-                                 check_no_result(tensor, "broadcast", kThoseThatDo)),
-                        payload_of(tensor)};
+  const GroupRequest request{"broadcast",
+                             first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root"),
+                                      check_no_result(tensor, "broadcast", kThoseThatDo)),
+                             payload_of(tensor)};
   const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
   return run(
       group, request, signature,
@@ -252,7 +252,7 @@ Work broadcast_async(Tensor& tensor, const Group& group, int root) {
 void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_in_place(tensor, group, root, Then::wait); }
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_gather", check_tensor(tensor, "the tensor"), payload_of(tensor)};
+  GroupRequest request{"all_gather", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_output(output, tensor, group.size() * tensor.numel()),
                                check_copied(output, tensor, "all_gather", ReduceOp::sum));
@@ -273,7 +273,7 @@ Tensor all_gather(const Tensor& tensor, const Group& group) {
 }
 
 Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& group, ReduceOp op) {
-  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), payload_of(tensor)};
+  GroupRequest request{"reduce_scatter", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
                                check_output(output, tensor, tensor.numel() / group.size()),
@@ -295,7 +295,7 @@ Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
 }
 
 Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_to_all", check_tensor(tensor, "the tensor"), payload_of(tensor)};
+  GroupRequest request{"all_to_all", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()),
                                check_copied(output, tensor, "all_to_all", ReduceOp::sum));
@@ -316,10 +316,10 @@ Tensor all_to_all(const Tensor& tensor, const Group& group) {
 }
 
 Tensor gather(const Tensor& tensor, const Group& group, int root) {
-  const Request request{"gather",
-                        first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root"),
-                                 check_unrecorded(tensor, "gather", kThoseThatDo)),
-                        payload_of(tensor)};
+  const GroupRequest request{"gather",
+                             first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root"),
+                                      check_unrecorded(tensor, "gather", kThoseThatDo)),
+                             payload_of(tensor)};
   Tensor output;
   if (!request.problem && group.rank() == root) {
     output = at::empty(rows_times(tensor, group.size()), tensor.options());
@@ -344,7 +344,7 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
     problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
   }
 
-  const Request request{"scatter", problem, payload_of(slice)};
+  const GroupRequest request{"scatter", problem, payload_of(slice)};
   const auto signature = [&] { return fmt::format("scatter of slices {} from {}", describe(slice), root); };
   Tensor output;
   if (!problem) output = at::empty(slice.sizes(), slice.options());
@@ -356,11 +356,11 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
 }
 
 Work send_async(const Tensor& tensor, const Group& group, int destination, int tag) {
-  const Request request{"send",
-                        first_of(check_tensor(tensor, "the tensor"),
-                                 check_message(destination, group.rank(), group.size(), tag, "destination"),
-                                 check_no_result(tensor, "send", kThoseThatDo)),
-                        payload_of(tensor)};
+  const GroupRequest request{"send",
+                             first_of(check_tensor(tensor, "the tensor"),
+                                      check_message(destination, group.rank(), group.size(), tag, "destination"),
+                                      check_no_result(tensor, "send", kThoseThatDo)),
+                             payload_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     const auto input = in_memory(tensor);
     return keep(backend, backend.send(input, destination, tag, call), input);
@@ -372,7 +372,7 @@ void send(const Tensor& tensor, const Group& group, int destination, int tag) {
 }
 
 Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
-  const Request request{
+  const GroupRequest request{
       "receive",
       first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source"),
                check_no_result(tensor, "receive", kThoseThatDo)),
@@ -396,7 +396,7 @@ void barrier(const Group& group) {
 
 Tensor allocate(const Group& group, std::int64_t count, int scalar_type) {
   const auto dtype = static_cast<at::ScalarType>(scalar_type);
-  Request request{"allocate", std::nullopt};
+  GroupRequest request{"allocate", std::nullopt};
   if (scalar_type < 0 || scalar_type >= static_cast<int>(at::ScalarType::NumOptions)) {
     request.problem = fmt::format("{} is not the number of a dtype", scalar_type);
   } else if (count < 0) {

@@ -20,12 +20,12 @@ struct InflateEnd {
 // zlib counts its input and output with 32 bits.
 uInt piece(std::size_t size) { return static_cast<uInt>(std::min<std::size_t>(size, std::size_t{1} << 30)); }
 
-using Stream = std::unique_ptr<z_stream, InflateEnd>;
+using InflateStream = std::unique_ptr<z_stream, InflateEnd>;
 
 // zlib's state points to the z_stream, which must not move.
-Stream begin(z_stream& stream) {
+InflateStream begin(z_stream& stream) {
   if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
-  return Stream(&stream);
+  return InflateStream(&stream);
 }
 
 // Decompresses into `unpacked`, whose first `filled` bytes are valid at the end. Returns the broken rule, empty on
@@ -73,7 +73,7 @@ std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compress
 
 Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most) {
   z_stream stream{};
-  const Stream end = begin(stream);
+  const InflateStream end = begin(stream);
   Bytes unpacked;
   std::size_t filled = 0;
   inflate_all(stream, compressed, most - 1, unpacked, filled);  // stops after `most` bytes; errors are ignored here
@@ -84,7 +84,7 @@ Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most) {
 std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, std::size_t most,
                             const std::filesystem::path& file, Problems& problems) {
   z_stream stream{};
-  const Stream end = begin(stream);
+  const InflateStream end = begin(stream);
   Bytes unpacked;
   std::size_t filled = 0;
   const std::string broken = inflate_all(stream, compressed, most, unpacked, filled);

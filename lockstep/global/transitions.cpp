@@ -3,9 +3,9 @@
 namespace lockstep::global {
 namespace {
 
-class Way {
+class SplitWay {
  public:
-  Way(Placements from, const Placements& to) : now_(std::move(from)), to_(to) {}
+  SplitWay(Placements from, const Placements& to) : now_(std::move(from)), to_(to) {}
 
   std::vector<Step> steps() && {
     reduce_where_possible();
@@ -77,7 +77,7 @@ class Way {
 
 }  // namespace
 
-std::vector<Step> transitions(const Placements& from, const Placements& to) { return Way(from, to).steps(); }
+std::vector<Step> transitions(const Placements& from, const Placements& to) { return SplitWay(from, to).steps(); }
 
 double traffic(const Placement& from, const Placement& to, double bytes, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;

@@ -100,9 +100,10 @@ std::vector<Tap> taps_of(const at::Tensor& input, const at::Tensor& weight, cons
 
 /// A sum of matrix products, each of which covers the whole tensor or a part of it. If the first term covers the whole
 /// tensor, it is written directly. Otherwise the tensor is zeroed first, and terms are added.
-class Sum {
+class PositionSums {
  public:
-  Sum(const std::vector<std::int64_t>& sizes, const at::TensorOptions& options) : total_(at::empty(sizes, options)) {}
+  PositionSums(const std::vector<std::int64_t>& sizes, const at::TensorOptions& options)
+      : total_(at::empty(sizes, options)) {}
 
   const at::Tensor& tensor() const { return total_; }
 
@@ -168,9 +169,9 @@ at::Tensor convolution_by_products(const at::Tensor& input, const at::Tensor& we
   const c10::impl::ExcludeDispatchKeyGuard as_they_are(c10::autocast_dispatch_keyset);
   const auto inputs = channels_behind(input);
   const auto weights = channels_behind(weight);
-  Sum outputs({input.size(0), output_size(axis(input, weight, options, 0)),
-               output_size(axis(input, weight, options, 1)), weight.size(0)},
-              input.options());
+  PositionSums outputs({input.size(0), output_size(axis(input, weight, options, 0)),
+                        output_size(axis(input, weight, options, 1)), weight.size(0)},
+                       input.options());
   for (const auto& tap : taps_of(input, weight, options)) {
     if (!tap.joins_any()) continue;
     const auto met = as_matrix(tap.inputs_of(inputs, options.stride));
@@ -200,7 +201,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_gradients_by_products
     inputs = channels_behind(input);
     of_weights = at::empty(weights.sizes(), weight.options());
   }
-  std::optional<Sum> of_inputs;
+  std::optional<PositionSums> of_inputs;
   if (wanted[0])
     of_inputs.emplace(std::vector{input.size(0), input.size(2), input.size(3), input.size(1)}, input.options());
 

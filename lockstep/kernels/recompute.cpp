@@ -62,7 +62,7 @@ class NoCachedCasts {
 };
 
 /// What backward needs to call the block's forward again.
-struct Call {
+struct RecomputedCall {
   std::shared_ptr<torch::nn::Module> block;
   BlockForward forward;
   std::vector<at::Tensor> parameters;  ///< those that get gradients
@@ -85,7 +85,7 @@ void restore_buffers(const torch::nn::Module& block, const std::vector<at::Tenso
 
 /// The gradients of the input and of the parameters, from a second forward. (They are returned rather than added to
 /// `.grad()`, so that whatever watches gradients, as DataParallel does, sees one backward pass.)
-variable_list gradients_again(const Call& call, const at::Tensor& kept, const at::Tensor& of_output) {
+variable_list gradients_again(const RecomputedCall& call, const at::Tensor& kept, const at::Tensor& of_output) {
   const at::ThreadLocalStateGuard as_before(call.thread_state);
   const compat::AutocastDtypesGuard dtypes(call.autocast);
   const NoCachedCasts no_cached_casts;
@@ -115,7 +115,7 @@ struct RecomputeNode final : torch::autograd::Node {
     call.forward = nullptr;
   }
 
-  Call call;
+  RecomputedCall call;
   torch::autograd::SavedVariable input;
 };
 

@@ -77,7 +77,9 @@ class GradientBuckets {
   const Place& place(std::size_t parameter) const { return places_[parameter]; }
 
   std::size_t count() const { return buckets_.size(); }
-  const std::vector<BucketPlan::Member>& members(std::size_t bucket) const { return buckets_[bucket].plan.members; }
+  const std::vector<BucketPlan::BucketMember>& members(std::size_t bucket) const {
+    return buckets_[bucket].plan.members;
+  }
 
   struct Marks {
     bool gave_up = false;

@@ -51,7 +51,7 @@ struct BucketLimits {
 /// additional collective (gradient_buckets.h defines the values). All offsets and lengths are in elements of the
 /// bucket's dtype.
 struct BucketPlan {
-  struct Member {
+  struct BucketMember {
     std::size_t parameter = 0;  ///< index into the sizes
     std::int64_t offset = 0;    ///< from the start of the bucket
   };
@@ -59,7 +59,7 @@ struct BucketPlan {
   std::int64_t begin = 0;     ///< offset in the arena of the dtype; on a cache line
   std::int64_t elements = 0;  ///< elements of the whole bucket: gradients, padding, tail
   std::int64_t tail = 0;      ///< offset in the bucket: kMarks marks, then `used` for each member in order
-  std::vector<Member> members;
+  std::vector<BucketMember> members;
 };
 
 /// Fills buckets in `order`, a permutation of 0 .. sizes.size() - 1: the order in which gradients are expected. The

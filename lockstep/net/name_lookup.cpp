@@ -13,16 +13,16 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-struct Found {
+struct LookedUp {
   int error = 0;
   std::vector<tcp::endpoint> endpoints;
 };
 
-Found ask_the_system(const std::string& host, std::uint16_t port) {
+LookedUp ask_the_system(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* raw = nullptr;
-  Found found;
+  LookedUp found;
   found.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw);
   if (found.error != 0) return found;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);

@@ -33,7 +33,7 @@ void print_dry_run(const std::string& process, const train::RunConfig& given, co
 void just_train(Trainer& trainer) { trainer.train(); }
 
 int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
-                const Action& act) {
+                const TrainerAction& act) {
   if (!start.dry_run) {
     Trainer trainer(std::move(make), config, start);
     act(trainer);

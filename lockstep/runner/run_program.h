@@ -25,12 +25,12 @@ Start find_start(const train::RunConfig& config, const ProgramStart& start);
 std::string conclusion(const Start& start);
 
 /// What a program does with its Trainer, such as training.
-using Action = std::function<void(Trainer&)>;
+using TrainerAction = std::function<void(Trainer&)>;
 void just_train(Trainer& trainer);
 
 /// Acts, or prints what it would do: an exit code (cluster/failure.h). `make` is called only where the program is
 /// needed. Throws what the action throws.
 int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
-                const Action& act = just_train);
+                const TrainerAction& act = just_train);
 
 }  // namespace lockstep::runner

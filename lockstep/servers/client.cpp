@@ -16,7 +16,7 @@ namespace lockstep::servers {
 
 /// The ids of a request that one server has, and their places in the request: `places`, or where that is empty, those
 /// from `first` on.
-struct Client::Part {
+struct RowClient::Part {
   std::vector<std::int64_t> ids;
   std::size_t first = 0;
   std::vector<std::size_t> places;
@@ -44,7 +44,7 @@ void in_turn(std::size_t count, const Each& each) {
 
 }  // namespace
 
-Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options)
+RowClient::RowClient(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options)
     : pairs_(std::move(pairs)), tables_(std::move(tables)), options_(options), step_(options.step) {
   if (options.cache_rows == 0) return;
   std::vector<std::size_t> dims;
@@ -52,13 +52,13 @@ Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, const Cl
   cache_.emplace(static_cast<std::size_t>(options.cache_rows), std::move(dims));
 }
 
-std::size_t Client::index_of(const std::string& table) const {
+std::size_t RowClient::index_of(const std::string& table) const {
   const auto found = std::ranges::find(tables_, table, &TableSpec::name);
   if (found == tables_.end()) fail(ErrorKind::invalid_argument, "parameter server", "there is no table {}", table);
   return static_cast<std::size_t>(found - tables_.begin());
 }
 
-std::vector<Client::Part> Client::parts_of(std::size_t table, std::span<const std::int64_t> ids) const {
+std::vector<RowClient::Part> RowClient::parts_of(std::size_t table, std::span<const std::int64_t> ids) const {
   const auto servers = static_cast<int>(pairs_.size());
   std::vector<Part> parts(pairs_.size());
   const auto server_of_id = [&](std::int64_t id) { return server_of(options_.partition, tables_[table], id, servers); };
@@ -87,7 +87,7 @@ std::vector<Client::Part> Client::parts_of(std::size_t table, std::span<const st
   return parts;
 }
 
-void Client::rethrow_with_place(std::size_t server, const std::string& table) const {
+void RowClient::rethrow_with_place(std::size_t server, const std::string& table) const {
   try {
     throw;
   } catch (const Error& error) {
@@ -97,7 +97,7 @@ void Client::rethrow_with_place(std::size_t server, const std::string& table) co
   }
 }
 
-at::Tensor Client::fetch(const std::string& table, std::span<const std::int64_t> ids) {
+at::Tensor RowClient::fetch(const std::string& table, std::span<const std::int64_t> ids) {
   const auto index = index_of(table);
   auto rows = at::empty({static_cast<std::int64_t>(ids.size()), tables_[index].dim}, at::kFloat);
   const WantedRows wanted{.table = index, .ids = ids, .rows = rows.data_ptr<float>()};
@@ -109,7 +109,7 @@ at::Tensor Client::fetch(const std::string& table, std::span<const std::int64_t>
   return rows;
 }
 
-void Client::fetch_through_cache(const WantedRows& wanted) {
+void RowClient::fetch_through_cache(const WantedRows& wanted) {
   const auto dim = static_cast<std::size_t>(tables_[wanted.table].dim);
   cache_->begin(step_);
   std::vector<std::int64_t> ids;
@@ -133,7 +133,7 @@ void Client::fetch_through_cache(const WantedRows& wanted) {
   }
 }
 
-void Client::fetch(std::span<const WantedRows> wanted) {
+void RowClient::fetch(std::span<const WantedRows> wanted) {
   std::vector<std::vector<Part>> parts;           // by wanted and server
   std::vector<std::vector<HeaderWords>> headers;  // likewise
   for (const auto& each : wanted) {
@@ -178,7 +178,7 @@ void Client::fetch(std::span<const WantedRows> wanted) {
   }
 }
 
-void Client::push(std::span<const GradientsOfTable> gradients, double lr, double scale) {
+void RowClient::push(std::span<const GradientsOfTable> gradients, double lr, double scale) {
   std::vector<std::vector<Part>> parts;  // by table and server
   std::vector<Parcel> parcels(pairs_.size());
   for (std::size_t table = 0; table < gradients.size(); ++table) {
@@ -238,7 +238,7 @@ void Client::push(std::span<const GradientsOfTable> gradients, double lr, double
   ++step_;
 }
 
-void Client::confirm() {
+void RowClient::confirm() {
   tell_all(encode(Header{.request = Request::confirm, .step = step_}));
   for (std::size_t server = 0; server < pairs_.size(); ++server) {
     std::array<std::int64_t, 1> completed{};
@@ -253,12 +253,12 @@ void Client::confirm() {
   }
 }
 
-void Client::tell_all(const HeaderWords& words) const {
+void RowClient::tell_all(const HeaderWords& words) const {
   for (const auto& pair : pairs_) send_numbers(std::span<const std::int64_t>(words), pair).wait();
 }
 
-void Client::save() { tell_all(encode(Header{.request = Request::save, .step = step_})); }
-void Client::finish(std::optional<int> ended_by) {
+void RowClient::save() { tell_all(encode(Header{.request = Request::save, .step = step_})); }
+void RowClient::finish(std::optional<int> ended_by) {
   tell_all(encode(Header{.request = Request::finish, .step = step_, .ids = ended_by.value_or(0)}));
 }
 

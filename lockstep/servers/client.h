@@ -38,10 +38,10 @@ struct GradientsOfTable {
 };
 
 /// Not thread-safe. Errors name server, table and step: those of Work::wait.
-class Client final : public models::RowHome {
+class RowClient final : public models::RowHome {
  public:
   /// `pairs` are by server.
-  Client(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options);
+  RowClient(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options);
 
   /// The rows after the steps that were pushed. Waits until servers have the gradients of the other workers that are to
   /// be in them. Without gradients (torch::NoGradGuard) from the cache, if there is one.

@@ -18,7 +18,7 @@ namespace lockstep::store {
 
 class Server::Running {
  public:
-  Running(const ServerOptions& options, std::vector<UniqueFd> listeners) : loop_(options, std::move(listeners)) {
+  Running(const StoreServerOptions& options, std::vector<UniqueFd> listeners) : loop_(options, std::move(listeners)) {
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
   }
@@ -44,7 +44,7 @@ class Server::Running {
   std::thread thread_;
 };
 
-Server::Server(ServerOptions options) {
+Server::Server(StoreServerOptions options) {
   auto listening = listen_at(options.addresses, options.port);
   const auto& addresses = options.addresses;
   if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) options.tls.reset();

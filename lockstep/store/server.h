@@ -14,7 +14,7 @@ namespace lockstep::store {
 
 class Replica;
 
-struct ServerOptions {
+struct StoreServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
   std::string
@@ -40,7 +40,7 @@ struct ServerOptions {
 class Server {
  public:
   /// std::runtime_error with the kernel's message when it cannot listen.
-  explicit Server(ServerOptions options);
+  explicit Server(StoreServerOptions options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();

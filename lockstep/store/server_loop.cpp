@@ -64,7 +64,7 @@ UniqueFd checked(int fd) {
 
 }  // namespace
 
-ServerLoop::ServerLoop(const ServerOptions& options, std::vector<UniqueFd> listeners)
+ServerLoop::ServerLoop(const StoreServerOptions& options, std::vector<UniqueFd> listeners)
     : options_(options),
       epoll_(checked(::epoll_create1(EPOLL_CLOEXEC))),
       wake_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),

@@ -24,7 +24,7 @@ namespace lockstep::store {
 class ServerLoop {
  public:
   /// std::runtime_error when the process has no descriptors left.
-  ServerLoop(const ServerOptions& options, std::vector<UniqueFd> listeners);
+  ServerLoop(const StoreServerOptions& options, std::vector<UniqueFd> listeners);
 
   /// Runs until stop().
   void run();
@@ -87,7 +87,7 @@ class ServerLoop {
   int poll_timeout() const;  ///< milliseconds, -1: none
   void note(const Peer& peer, const std::string& why);
 
-  const ServerOptions options_;
+  const StoreServerOptions options_;
   UniqueFd epoll_;
   UniqueFd wake_;
   std::vector<UniqueFd> listeners_;

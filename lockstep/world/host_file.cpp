@@ -20,25 +20,25 @@ constexpr std::int64_t kMostSlots = 65536;
 constexpr std::string_view kForms = "lines are HOST, HOST slots=N or HOST:N";
 
 /// Where a host is listed, for messages.
-struct Entry {
+struct HostLine {
   std::string_view source;
   std::size_t line;
 };
 
-[[noreturn]] void refuse_entry(const Entry& entry, std::string_view text, std::string_view rule) {
+[[noreturn]] void refuse_entry(const HostLine& entry, std::string_view text, std::string_view rule) {
   const std::string place = entry.line == 0 ? "" : fmt::format(", line {}", entry.line);
   fail(ErrorKind::config, "hosts", "{}{}: '{}' {}; {}", entry.source, place, text, rule,
        entry.line == 0 ? "hosts are HOST:N,HOST:N" : kForms);
 }
 
-int slots_of(const Entry& entry, std::string_view text) {
+int slots_of(const HostLine& entry, std::string_view text) {
   const auto slots = parse_integer(text);
   if (!slots || *slots < 1 || *slots > kMostSlots) refuse_entry(entry, text, "is no number of slots");
   return static_cast<int>(*slots);
 }
 
 /// "a", "a:4", "user@a", "[::1]:4" or "fe80::1".
-HostSlots host_of(const Entry& entry, std::string_view text) {
+HostSlots host_of(const HostLine& entry, std::string_view text) {
   if (text.starts_with('^') || text.starts_with('+')) {
     refuse_entry(entry, text, "leaves out or counts hosts as only Open MPI does");
   }
@@ -109,7 +109,7 @@ std::string without_comments(std::string_view text) {
 }
 
 /// What follows a host in its line.
-void read_rest(const Entry& entry, std::istringstream& words, HostSlots& host) {
+void read_rest(const HostLine& entry, std::istringstream& words, HostSlots& host) {
   constexpr std::array<std::string_view, 4> kSlots = {"slots", "count", "cpu", "cpus"};
   constexpr std::array<std::string_view, 12> kOthers = {"max_slots", "max-slots", "slots_max", "slots-max",
                                                         "max_count", "max-count", "max_cpu",   "max-cpu",
@@ -143,7 +143,7 @@ std::vector<HostSlots> parse_host_file(std::string_view text, std::string_view s
   std::istringstream lines(without_comments(text));
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
-    const Entry entry{source, ++number};
+    const HostLine entry{source, ++number};
     std::istringstream words(line);
     std::string first;
     if (!(words >> first)) continue;

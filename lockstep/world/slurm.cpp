@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostEntries = 65536;
 
-using Names = std::vector<std::string>;
+using HostNames = std::vector<std::string>;
 
 bool all_digits(std::string_view text) {
   constexpr std::size_t kLongest = 9;
@@ -45,7 +45,7 @@ bool for_each_part(std::string_view text, Part part) {
 }
 
 // "01-03" or "7"; the width of the lower bound is kept.
-bool expand_range(std::string_view range, Names& numbers) {
+bool expand_range(std::string_view range, HostNames& numbers) {
   const auto dash = range.find('-');
   const auto low_text = range.substr(0, dash);
   const auto high_text = dash == std::string_view::npos ? low_text : range.substr(dash + 1);
@@ -58,19 +58,19 @@ bool expand_range(std::string_view range, Names& numbers) {
 }
 
 // One name with its brackets: "n[1-2]x[3,5]".
-bool expand_name(std::string_view text, Names& hosts) {
-  Names names = {""};
+bool expand_name(std::string_view text, HostNames& hosts) {
+  HostNames names = {""};
   while (!text.empty()) {
     const auto open = text.find('[');
     for (auto& name : names) name += text.substr(0, open);
     if (open == std::string_view::npos) break;
     const auto close = text.find(']', open);
     if (close == std::string_view::npos) return false;
-    Names numbers;
+    HostNames numbers;
     const bool valid = for_each_part(text.substr(open + 1, close - open - 1),
                                      [&](std::string_view range) { return expand_range(range, numbers); });
     if (!valid || names.size() * numbers.size() > kMostEntries) return false;
-    Names longer;
+    HostNames longer;
     for (const auto& name : names) {
       for (const auto& number : numbers) longer.push_back(name + number);
     }
@@ -100,7 +100,7 @@ bool expand_count(std::string_view text, std::vector<int>& counts) {
 }  // namespace
 
 std::optional<std::vector<std::string>> expand_host_list(std::string_view text) {
-  Names hosts;
+  HostNames hosts;
   if (!for_each_part(text, [&](std::string_view name) { return expand_name(name, hosts); })) return std::nullopt;
   return hosts;
 }

@@ -227,7 +227,7 @@ RankEnd with_note(RankEnd end, std::string message, std::string kind, std::optio
 
 TEST(Judge, AllWell) {
   const std::vector<RankEnd> ends = {end_of(0, {}, 10), end_of(1, {}, 20)};
-  const Outcome outcome = judge(ends, std::nullopt);
+  const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.report, "");
   EXPECT_EQ(outcome.first_failed, std::nullopt);
@@ -236,7 +236,7 @@ TEST(Judge, AllWell) {
 TEST(Judge, TheEarliestFailureGivesTheCodeAndItsLastLinesTheReason) {
   std::vector<RankEnd> ends = {end_of(0, {0, SIGTERM}, 900, SIGTERM), end_of(1, {3, 0}, 500), end_of(2, {4, 0}, 600)};
   ends[1].last_lines = {"Traceback", "ValueError: no"};
-  const Outcome outcome = judge(ends, std::nullopt);
+  const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(outcome.report,
@@ -250,7 +250,7 @@ TEST(Judge, TheEarliestFailureGivesTheCodeAndItsLastLinesTheReason) {
 
 TEST(Judge, ASignalIsReportedAsTheShellDoes) {
   const std::vector<RankEnd> ends = {end_of(0, {0, SIGKILL}, 500)};
-  const Outcome outcome = judge(ends, std::nullopt);
+  const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.exit_code, 137);
   EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL)\n  reason: it left none"));
 
@@ -262,7 +262,7 @@ TEST(Judge, ASignalIsReportedAsTheShellDoes) {
 TEST(Judge, ALostPeerIsAConsequenceEvenWhenItEndsFirst) {
   const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "rank 1 left", "peer_lost", 490),
                                      with_note(end_of(1, {5, 0}, 700), "disk full", "io", 495)};
-  const Outcome outcome = judge(ends, std::nullopt);
+  const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(outcome.exit_code, 5);
   EXPECT_THAT(outcome.report,
@@ -297,7 +297,7 @@ TEST(Judge, TellsHowFarTheFirstHadComeAndWhoWasElsewhere) {
 TEST(Judge, ARankThatLeftItsReasonAndWasCutShortIsStillTheFirst) {
   const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "rank 1 left", "peer_lost", 490),
                                      with_note(end_of(1, {0, SIGTERM}, 900, SIGTERM), "NaN in step 3", "numeric", 480)};
-  const Outcome outcome = judge(ends, std::nullopt);
+  const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(outcome.exit_code, 1);
 }
@@ -319,7 +319,7 @@ TEST(Judge, ARankWhoseLastLineIsOfALostPeerComesAfterOthers) {
 
 TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
   const std::vector<RankEnd> obeyed = {end_of(0, {0, SIGINT}, 500, SIGINT), end_of(1, {}, 500, SIGINT)};
-  const Outcome outcome = judge(obeyed, SIGINT);
+  const RunOutcome outcome = judge(obeyed, SIGINT);
   EXPECT_EQ(outcome.exit_code, 130);
   EXPECT_EQ(outcome.first_failed, std::nullopt);
   EXPECT_THAT(outcome.report, HasSubstr("ended by SIGINT; 2 ranks ended"));

@@ -43,8 +43,8 @@ class EncryptedStore : public testing::Test {
   }
 
   /// On all addresses: on loopback alone nothing is encrypted.
-  store::ServerOptions options(std::string secret = "") {
-    store::ServerOptions options;
+  store::StoreServerOptions options(std::string secret = "") {
+    store::StoreServerOptions options;
     options.tls = tls(authority_);
     options.secret = std::move(secret);
     return options;
@@ -120,7 +120,7 @@ TEST_F(EncryptedStore, WhoDoesNotEncryptIsTold) {
 }
 
 TEST_F(EncryptedStore, ClientsThatEncryptAcceptAPlainOneOnThisHostAlone) {
-  store::ServerOptions plain;
+  store::StoreServerOptions plain;
   const store::Server server(plain);
   Client client("127.0.0.1", server.port(), {"", tls(authority_)}, in(60s));
   set(client, "key", "value");
@@ -153,7 +153,7 @@ TEST_F(EncryptedStore, CertificatesOfOthersAreRefused) {
       boost::asio::buffer(scheduler::print_pem(*authority_.identity().certificate)));
   EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("we showed none"));
   // A store with the certificate of another authority is no store of this job.
-  store::ServerOptions strange;
+  store::StoreServerOptions strange;
   strange.tls = tls(other);
   const store::Server stranger(strange);
   EXPECT_THAT(refusal(stranger.port(), {"", tls(authority_)}), HasSubstr("authority"));

@@ -23,8 +23,8 @@ using testing::HasSubstr;
 
 store::Time in(std::chrono::milliseconds limit) { return std::chrono::steady_clock::now() + limit; }
 
-store::ServerOptions with_secret(const std::string& secret) {
-  store::ServerOptions options;
+store::StoreServerOptions with_secret(const std::string& secret) {
+  store::StoreServerOptions options;
   options.addresses = {"127.0.0.1"};
   options.secret = secret;
   return options;

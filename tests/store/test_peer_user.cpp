@@ -25,8 +25,8 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-store::ServerOptions at_loopback(const std::string& secret = "") {
-  store::ServerOptions options;
+store::StoreServerOptions at_loopback(const std::string& secret = "") {
+  store::StoreServerOptions options;
   options.addresses = {"127.0.0.1"};
   options.secret = secret;
   return options;

@@ -25,8 +25,8 @@ using store::Operation;
 
 store::Time in(std::chrono::milliseconds limit) { return std::chrono::steady_clock::now() + limit; }
 
-store::ServerOptions on_loopback() {
-  store::ServerOptions options;
+store::StoreServerOptions on_loopback() {
+  store::StoreServerOptions options;
   options.addresses = {"127.0.0.1"};
   return options;
 }

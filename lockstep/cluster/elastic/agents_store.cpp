@@ -65,7 +65,7 @@ store::Credentials credentials_of(const std::string& secret) {
 
 std::unique_ptr<store::Server> serve(const std::shared_ptr<store::Replica>& replica, const store::Address& at,
                                      const store::Credentials& credentials) {
-  store::ServerOptions options;
+  store::StoreServerOptions options;
   options.addresses = addresses_of(at.host);
   options.port = at.port;
   options.secret = credentials.secret;

@@ -303,7 +303,7 @@ std::vector<NodeEnds> Coordinator::ends_of(const JobState& state) {
   return nodes;
 }
 
-Outcome Coordinator::report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after) {
+RunOutcome Coordinator::report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after) {
   auto outcome = judge_all(nodes);
   if (!outcome.report.empty()) store_.set(keys_.report(state.round), outcome.report + after);
   return outcome;

@@ -91,7 +91,7 @@ class Coordinator {
   std::vector<NodeEnds> ends_of(const JobState& state);
 
   /// Publishes the report of these ends.
-  Outcome report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after);
+  RunOutcome report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after);
 
   KeyValueStore& store_;
   const Keys keys_;

@@ -187,11 +187,11 @@ bool EtcdStore::replace(const std::string& key, const std::optional<std::string>
   return succeeded(answer.body) || value_of(entry_in_txn(answer.body, 0)) == value;
 }
 
-etcd::Answer EtcdStore::ask(const std::string& path, const json& request, Deadline deadline) {
+etcd::EtcdAnswer EtcdStore::ask(const std::string& path, const json& request, Deadline deadline) {
   keep_lease(deadline);
   bool repeated = false;
   while (true) {
-    etcd::Answer answer = client_.call(path, request, deadline);
+    etcd::EtcdAnswer answer = client_.call(path, request, deadline);
     answer.repeated = repeated = repeated || answer.repeated;
     if (answer.refusal.empty()) return answer;
     if (answer.refusal.find("lease not found") == std::string::npos || Clock::now() >= deadline) {

@@ -43,7 +43,7 @@ class EtcdStore final : public KeyValueStore {
 
   std::string full(const std::string& key) const;
   /// Sends a request, keeps the lease alive, and grants it again when it has expired.
-  etcd::Answer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
+  etcd::EtcdAnswer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
   void keep_lease(Deadline deadline);
   void grant_lease(Deadline deadline);
 

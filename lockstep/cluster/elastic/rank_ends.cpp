@@ -181,7 +181,7 @@ bool is_repeated(std::span<const NodeEnds> nodes) {
   });
 }
 
-Outcome judge_all(std::span<const NodeEnds> nodes) {
+RunOutcome judge_all(std::span<const NodeEnds> nodes) {
   std::vector<RankEnd> ends;
   std::string errors;
   for (const NodeEnds& node : nodes) {

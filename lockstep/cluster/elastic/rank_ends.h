@@ -55,6 +55,6 @@ bool is_repeated(std::span<const NodeEnds> nodes);
 /// The outcome of one round from the ends on all nodes. Clocks that differ by more than a second are corrected first,
 /// because the times decide which rank failed first. Code 0 and no report when no rank failed by itself: then all
 /// ranks that ended with an error may have been told to end.
-Outcome judge_all(std::span<const NodeEnds> nodes);
+RunOutcome judge_all(std::span<const NodeEnds> nodes);
 
 }  // namespace lockstep::cluster::elastic

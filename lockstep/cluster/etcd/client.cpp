@@ -26,7 +26,7 @@ constexpr int kResourceExhausted = 8;
 constexpr int kUnavailable = 14;
 
 struct Verdict {
-  std::optional<Answer> answer;
+  std::optional<EtcdAnswer> answer;
   std::string try_again;  ///< why, where there is no answer
 };
 
@@ -48,14 +48,14 @@ Verdict judge_answer(const HttpServer& server, const std::string& path, const ne
   if (!json.is_object()) {
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
   }
-  if (answer.status == 200 && !json.contains("error")) return {Answer{json, "", false}, ""};
+  if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, "", false}, ""};
   const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
   if (!message.is_string())
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
   const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
   const std::string reason = message.get<std::string>();
   if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};
-  return {Answer{json, reason, false}, ""};
+  return {EtcdAnswer{json, reason, false}, ""};
 }
 
 Verdict attempt(net::HttpClient& client, const std::string& path, const std::string& request,
@@ -94,7 +94,7 @@ Client::Client(const Address& address)
   reasons_.resize(clients_.size());
 }
 
-Answer Client::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
+EtcdAnswer Client::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
   const std::string text = request.dump();
   const auto begin = Clock::now();
   auto next_word = begin + seconds(2);

@@ -24,7 +24,7 @@ struct Address {
 };
 
 /// The result of a request.
-struct Answer {
+struct EtcdAnswer {
   nlohmann::json body;  ///< an object
   std::string refusal;  ///< etcd's reason not to do it, e.g. "etcdserver: requested lease not found"; empty: done
   /// An attempt before this answer ended without one: etcd may have done the same request before.
@@ -41,7 +41,8 @@ class Client {
   /// Posts `request` to e.g. "/v3/kv/range", again as long as no server answers or the cluster has no leader; says so
   /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(io),
   /// at once, when a server answers something else than an etcd would or does not agree on TLS.
-  Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
+  EtcdAnswer call(const std::string& path, const nlohmann::json& request,
+                  std::chrono::steady_clock::time_point deadline);
 
   /// The server of the next request: the one that answered last, if any did.
   const HttpServer& server() const { return clients_[current_].server(); }

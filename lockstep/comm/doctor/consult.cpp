@@ -95,7 +95,7 @@ std::unique_ptr<ProbeServer> make_probe_server(Facts& mine) {
 
 // Rank 0 collects what all know and publishes the first rank of each host, so that the number of requests grows
 // linearly with that of ranks.
-Job collect_facts(Notes& notes, const Request& request, const Gathering& gathering) {
+Job collect_facts(Notes& notes, const FactsRequest& request, const Gathering& gathering) {
   const WaitLimit wait_limit(request.wait, request.stop);
   Job job;
   job.size = request.world.size;
@@ -116,7 +116,7 @@ Job collect_facts(Notes& notes, const Request& request, const Gathering& gatheri
   return job;
 }
 
-Job read_hosts(Notes& notes, const Request& request) {
+Job read_hosts(Notes& notes, const FactsRequest& request) {
   const auto hosts = notes.take("hosts", 0, WaitLimit(request.wait + kMoment, request.stop));
   if (!hosts) {
     fail(ErrorKind::timeout, "doctor", "the store answers, but rank 0 collected no facts within {} s",
@@ -147,7 +147,7 @@ nlohmann::json look_around(const Job& job, const Facts& mine, const std::stop_to
   return {{"links", try_links(mine.rank, others, kLinkLimit, stop)}, {"names", names}};
 }
 
-void collect_views(Notes& notes, Job& job, const Request& request) {
+void collect_views(Notes& notes, Job& job, const FactsRequest& request) {
   const WaitLimit wait_limit(request.wait + kLinkLimit + kNamesLimit, request.stop);
   for (const Facts* host : hosts_of(job)) {
     const auto view = notes.take("view", host->rank, wait_limit);
@@ -168,7 +168,7 @@ void wait_for_readers(Notes& notes, const Job& job, const std::stop_token& stop)
   }
 }
 
-Consultation conclude(Notes& notes, Job job, const Request& request) {
+Consultation conclude(Notes& notes, Job job, const FactsRequest& request) {
   collect_views(notes, job, request);
   Consultation done;
   done.findings = examine(job);
@@ -179,7 +179,7 @@ Consultation conclude(Notes& notes, Job job, const Request& request) {
   return done;
 }
 
-Consultation hear(Notes& notes, Job job, const Request& request) {
+Consultation hear(Notes& notes, Job job, const FactsRequest& request) {
   const auto wait = 2 * request.wait + kLinkLimit + kNamesLimit + kMoment;
   const auto verdict = notes.take("verdict", 0, WaitLimit(wait, request.stop));
   if (!verdict) fail(ErrorKind::timeout, "doctor", "rank 0 did not say what it concluded");
@@ -193,7 +193,7 @@ Consultation hear(Notes& notes, Job job, const Request& request) {
 
 /// The steps that the doctors of all ranks take together. Collective. `mine` is completed with the port of this host's
 /// probe server.
-Consultation among_ranks(Notes& notes, Facts mine, const Request& request, const Gathering& gathering) {
+Consultation among_ranks(Notes& notes, Facts mine, const FactsRequest& request, const Gathering& gathering) {
   const int rank = mine.rank;
   const auto probe_server = make_probe_server(mine);
   notes.put("facts", rank, mine);
@@ -229,7 +229,7 @@ class MeetingFile {
 };
 
 // What can be said without the others, and why they were not met.
-Consultation alone(Facts mine, const Request& request, const std::string& why, std::vector<int> missing = {}) {
+Consultation alone(Facts mine, const FactsRequest& request, const std::string& why, std::vector<int> missing = {}) {
   Consultation done;
   done.job.size = request.world.size;
   done.job.master = master_of(request.world);
@@ -244,7 +244,7 @@ Consultation alone(Facts mine, const Request& request, const std::string& why, s
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // What went wrong on the way to the others is a finding.
-Consultation alone_unless(Facts mine, const Request& request, const std::function<Consultation()>& meet) {
+Consultation alone_unless(Facts mine, const FactsRequest& request, const std::function<Consultation()>& meet) {
   try {
     return meet();
   } catch (const Error& error) {
@@ -261,7 +261,7 @@ Consultation silence() {
   return done;
 }
 
-Consultation among_those_here(const Facts& mine, const Request& request, const detail::StorePtr& store) {
+Consultation among_those_here(const Facts& mine, const FactsRequest& request, const detail::StorePtr& store) {
   // Rank 0 leads, also where the launcher holds the store.
   const bool led = mine.rank == 0 || detail::absent_ranks(*store, 1).empty();
   if (!led) return alone(mine, request, "", {0});
@@ -279,7 +279,7 @@ Consultation among_those_here(const Facts& mine, const Request& request, const d
 
 }  // namespace
 
-Consultation consult(const Request& request) {
+Consultation consult(const FactsRequest& request) {
   Facts mine = own_facts(request, OpensPort::yes);
   ask_for_devices(mine);
   // With the port taken there is no way to meet, and rank 0 knows why.
@@ -300,7 +300,8 @@ Consultation consult(const Request& request) {
   });
 }
 
-Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found) {
+Consultation consult_beside_start(const FactsRequest& request, const std::string& host, std::uint16_t port,
+                                  bool found) {
   Facts mine = own_facts(request, OpensPort::no);
   offer_route_to_store(mine, request.world, host, port);
   if (request.world.meeting != Meeting::file && host.empty()) {

@@ -14,7 +14,7 @@
 
 namespace lockstep::doctor {
 
-struct Request {
+struct FactsRequest {
   World world;                                 ///< of this rank
   Environment environment;                     ///< of this process
   std::string way_in;                          ///< how it was started, in words
@@ -26,13 +26,13 @@ struct Request {
 /// Collective over the job of `world`, under a key prefix of the store that later groups do not use; no rank may have
 /// opened the store yet. Reports its findings, including unreachable stores and absent ranks; its exceptions are
 /// not about the job's health. Takes a few times `wait` at most.
-Consultation consult(const Request& request);
+Consultation consult(const FactsRequest& request);
 
 /// The same during a start-up of this rank that goes on meanwhile and may succeed: connects to its store at host:port,
 /// or in the file of `world`. One rank of each host takes part, rank 0 among them; ranks that have not announced
 /// themselves in the store are absent, others that do not answer are left out. An empty host: the store is not known
 /// yet. `found`: the start-up has reached its rendezvous there.
-Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found);
+Consultation consult_beside_start(const FactsRequest& request, const std::string& host, std::uint16_t port, bool found);
 
 // The facts that this rank can collect before the rendezvous (own_facts.cpp).
 
@@ -41,7 +41,7 @@ Consultation consult_beside_start(const Request& request, const std::string& hos
 enum class OpensPort { yes, no };
 
 /// Collects the facts of this machine. Does not throw for problems of the machine: they are in the facts.
-Facts own_facts(const Request& request, OpensPort opens_port);
+Facts own_facts(const FactsRequest& request, OpensPort opens_port);
 
 /// Adds what libtorch finds of CUDA devices. Only in a process that starts no others: one that has asked cannot fork.
 void ask_for_devices(Facts& facts);

@@ -86,7 +86,7 @@ void offer_route_to_store(Facts& facts, const World& world, const std::string& h
 
 std::string master_of(const World& world) { return world.meeting == Meeting::tcp ? world.master_addr : ""; }
 
-Facts own_facts(const Request& request, OpensPort opens_port) {
+Facts own_facts(const FactsRequest& request, OpensPort opens_port) {
   const World& world = request.world;
   const Environment& environment = request.environment;
   const WaitLimit wait_limit(std::chrono::seconds(5), request.stop);

@@ -61,7 +61,7 @@ void StartWatch::watch(const std::stop_token& stop) {
 }
 
 void StartWatch::consult(const std::stop_token& stop) {
-  Request request;
+  FactsRequest request;
   request.world = world_;
   request.environment = environment_;
   request.way_in = describe(world_);

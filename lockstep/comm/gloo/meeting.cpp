@@ -36,7 +36,7 @@ milliseconds longest_pause_for_address(int ranks) { return std::max(milliseconds
 milliseconds grace(int ranks) { return longest_pause(ranks) + milliseconds(250); }
 
 // What the rank that connects and the thread that watches over it know.
-class Meeting {
+class MeshStart {
  public:
   /// Gloo has made what it will connect, and others are about to hear of it.
   void announce() {
@@ -115,7 +115,7 @@ class Meeting {
 // Waits by asking again and again, so that the thread beside it can ask this store, too, and end the waiting.
 class WatchedStore : public compat::PlainPrefixStore {
  public:
-  WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Meeting> meeting, int ranks)
+  WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<MeshStart> meeting, int ranks)
       : PlainPrefixStore("gloo", std::move(store)),
         meeting_(std::move(meeting)),
         longest_pause_(longest_pause_for_address(ranks)) {}
@@ -138,14 +138,14 @@ class WatchedStore : public compat::PlainPrefixStore {
   }
 
  private:
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<MeshStart> meeting_;
   milliseconds longest_pause_;
 };
 
 // Gives away what Gloo connects, before it has.
 class WatchedDevice : public ::gloo::transport::Device {
  public:
-  WatchedDevice(std::shared_ptr<::gloo::transport::Device> device, std::shared_ptr<Meeting> meeting)
+  WatchedDevice(std::shared_ptr<::gloo::transport::Device> device, std::shared_ptr<MeshStart> meeting)
       : device_(std::move(device)), meeting_(std::move(meeting)) {}
 
   std::string str() const override { return device_->str(); }
@@ -161,10 +161,10 @@ class WatchedDevice : public ::gloo::transport::Device {
 
  private:
   std::shared_ptr<::gloo::transport::Device> device_;
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<MeshStart> meeting_;
 };
 
-void watch(Meeting& meeting, const BackendContext& context) {
+void watch(MeshStart& meeting, const BackendContext& context) {
   std::vector<int> others;
   for (int rank = 0; rank < context.size; ++rank) {
     if (rank != context.rank) others.push_back(rank);
@@ -188,30 +188,30 @@ void watch(Meeting& meeting, const BackendContext& context) {
 }
 
 // While alive, somebody watches.
-class Watcher {
+class LossWatcher {
  public:
-  Watcher(Meeting& meeting, const BackendContext& context) : meeting_(meeting) {
+  LossWatcher(MeshStart& meeting, const BackendContext& context) : meeting_(meeting) {
     if (context.while_meeting) thread_ = std::thread([&meeting, &context] { watch(meeting, context); });
   }
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-  ~Watcher() {
+  LossWatcher(const LossWatcher&) = delete;
+  LossWatcher& operator=(const LossWatcher&) = delete;
+  ~LossWatcher() {
     meeting_.end();
     if (thread_.joinable()) thread_.join();
     meeting_.keep(nullptr);
   }
 
  private:
-  Meeting& meeting_;
+  MeshStart& meeting_;
   std::thread thread_;
 };
 
 }  // namespace
 
 c10::intrusive_ptr<ClosableGloo> meet(const BackendContext& context) {
-  const WithoutSigpipe guard;                        // all threads inherit it
-  const auto meeting = std::make_shared<Meeting>();  // the group keeps the store
-  const Watcher watcher(*meeting, context);
+  const WithoutSigpipe guard;                          // all threads inherit it
+  const auto meeting = std::make_shared<MeshStart>();  // the group keeps the store
+  const LossWatcher watcher(*meeting, context);
   auto options = c10d::ProcessGroupGloo::Options::create(context.start_timeout);
   options->devices.push_back(std::make_shared<WatchedDevice>(make_device(context), meeting));
   try {

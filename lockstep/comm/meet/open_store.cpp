@@ -29,7 +29,7 @@ OpenedStore open_tcp(const World& world, milliseconds timeout) {
 
 OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
   OpenedStore opened;
-  mpi::Endpoint endpoint;
+  mpi::MpiEndpoint endpoint;
   mpi::require_same(world);
   const bool one_host = mpi::all_on_one_host(timeout);
   if (world.rank == 0) {

@@ -89,7 +89,7 @@ OwnStorePtr join_own_store(const StorePlace& place, milliseconds timeout) {
 }
 
 OwnStorePtr host_own_store(StorePlace place, std::vector<std::string> addresses, milliseconds timeout) {
-  store::ServerOptions options;
+  store::StoreServerOptions options;
   options.addresses = std::move(addresses);
   options.port = place.port;
   options.secret = place.credentials.secret;

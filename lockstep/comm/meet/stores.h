@@ -74,7 +74,7 @@ using OwnStorePtr = c10::intrusive_ptr<OwnStore>;
 /// One attempt to connect. Errors: those of store::Client.
 OwnStorePtr join_own_store(const StorePlace& place, std::chrono::milliseconds timeout);
 
-/// Hosts a store in this process, on `addresses` (store::ServerOptions), and connects to it as the others do, at
+/// Hosts a store in this process, on `addresses` (store::StoreServerOptions), and connects to it as the others do, at
 /// place.host. std::runtime_error when it cannot listen or not be reached there.
 OwnStorePtr host_own_store(StorePlace place, std::vector<std::string> addresses, std::chrono::milliseconds timeout);
 

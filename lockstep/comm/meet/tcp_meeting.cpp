@@ -74,9 +74,9 @@ std::int64_t find_meeting(const StorePtr& store, int rank) {
 double seconds_in(milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
 // One rank of each host says what all of them wait for: after 2 s, and then every 10 s.
-class Wait {
+class StoreWait {
  public:
-  Wait(const World& world, std::string what, milliseconds limit)
+  StoreWait(const World& world, std::string what, milliseconds limit)
       : rank_(world.rank), speaks_(world.local_rank <= 0), what_(std::move(what)), limit_(limit) {}
 
   milliseconds left() const {
@@ -104,7 +104,7 @@ class Wait {
 };
 
 bool resolves_in_time(const World& world, const std::string& host, milliseconds timeout) {
-  Wait wait(world, fmt::format("the name {} to resolve", host), timeout);
+  StoreWait wait(world, fmt::format("the name {} to resolve", host), timeout);
   // Names of a cluster may appear a moment later than its processes.
   for (milliseconds pause(10); resolve(host).empty(); pause = std::min(pause * 2, milliseconds(500))) {
     if (wait.over()) return false;
@@ -198,7 +198,7 @@ void take_turns(const World& world, milliseconds timeout) {
 
 constexpr auto kNotLeft = "it is that of an earlier meeting, which rank 0 has not left yet";
 
-[[noreturn]] void fail_beside_earlier(const std::string& where, const Wait& wait) {
+[[noreturn]] void fail_beside_earlier(const std::string& where, const StoreWait& wait) {
   fail(ErrorKind::timeout, "connect",
        "the store at {} is that of an earlier meeting, and rank 0 has not left that within {:.1f} s. Ranks that met "
        "meet again when each has destroyed its last handle to the group, or has ended",
@@ -214,7 +214,7 @@ std::string host_of_store(const World& world, const std::string& host, milliseco
 
 // A store in which one meeting takes place, and that is over: waits until rank 0 has left it. Who asks the store then
 // gets an exception.
-[[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, Wait& wait,
+[[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, StoreWait& wait,
                                 const std::function<void()>& give_up) {
   for (milliseconds pause(2);; pause = std::min(pause * 2, milliseconds(100))) {
     store.add(kMeetings, 0);
@@ -247,7 +247,7 @@ StorePtr join_store(const World& world, const std::string& host, std::uint16_t p
 constexpr milliseconds kPatienceWithOthers = seconds(10);
 
 StorePtr join_unless_refused(const World& world, const std::string& host, std::uint16_t port, milliseconds limit,
-                             const Wait& wait) {
+                             const StoreWait& wait) {
   try {
     return join_store(world, host, port, limit);
   } catch (const Error& error) {
@@ -268,7 +268,7 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
   const auto there = host_of_store(world, host, timeout);
   take_turns(world, timeout);
   if (give_up) give_up();
-  Wait wait(world, fmt::format("the store at {}", where), timeout);
+  StoreWait wait(world, fmt::format("the store at {}", where), timeout);
   const auto tell = [&](seconds, const std::string& reason) { wait.tell(reason); };
   for (milliseconds pause(5);; pause = std::min(pause * 2, milliseconds(250))) {
     if (const auto why = await_listener(there, port, wait.left(), tell, give_up))

@@ -77,14 +77,14 @@ bool all_on_one_host(std::chrono::milliseconds timeout) {
   return all.eq(mine).all().item<bool>();
 }
 
-Endpoint broadcast_from_rank_0(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
+MpiEndpoint broadcast_from_rank_0(const MpiEndpoint& endpoint, std::chrono::milliseconds timeout) {
   start();
   const auto message = to_tensor(fmt::format("{} {}", endpoint.port, endpoint.host));
   Requests requests({message});
   check(MPI_Ibcast(message.data_ptr(), kTextBytes, MPI_BYTE, 0, MPI_COMM_WORLD, requests.add()), "MPI_Ibcast");
   finish(requests, timeout);
 
-  Endpoint received;
+  MpiEndpoint received;
   std::istringstream text(words_in(message));
   text >> received.port >> received.host;
   return received;

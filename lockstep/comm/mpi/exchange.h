@@ -9,7 +9,7 @@
 
 namespace lockstep::detail::mpi {
 
-struct Endpoint {
+struct MpiEndpoint {
   std::string host;
   std::uint16_t port = 0;
 };
@@ -22,6 +22,6 @@ void require_same(const World& world);
 bool all_on_one_host(std::chrono::milliseconds timeout);
 
 /// Collective over MPI_COMM_WORLD: rank 0's endpoint. Error(timeout) when the ranks do not all come.
-Endpoint broadcast_from_rank_0(const Endpoint& endpoint, std::chrono::milliseconds timeout);
+MpiEndpoint broadcast_from_rank_0(const MpiEndpoint& endpoint, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::detail::mpi

@@ -16,8 +16,8 @@
 namespace lockstep::detail {
 namespace {
 
-using mpi::Block;
 using mpi::check;
+using mpi::RequestBlock;
 using mpi::Requests;
 
 class MpiBackend : public NetworkBackend {
@@ -44,7 +44,7 @@ class MpiBackend : public NetworkBackend {
 
   Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
     const auto requests = requests_with({tensor});
-    const Block block(bytes_of(tensor));
+    const RequestBlock block(bytes_of(tensor));
     check(MPI_Ibcast(tensor.data_ptr(), block.count(), block.type(), root, comm_->get(), requests->add()),
           "MPI_Ibcast");
     return collective(requests);
@@ -52,7 +52,7 @@ class MpiBackend : public NetworkBackend {
 
   Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
     const auto requests = requests_with({output, input});
-    const Block block(bytes_of(input));
+    const RequestBlock block(bytes_of(input));
     const auto* const own_slice = static_cast<const std::byte*>(output.data_ptr()) + rank_ * bytes_of(input);
     const bool in_place = input.data_ptr() == own_slice;
     check(MPI_Iallgather(in_place ? MPI_IN_PLACE : input.data_ptr(), block.count(), block.type(), output.data_ptr(),
@@ -63,7 +63,7 @@ class MpiBackend : public NetworkBackend {
 
   Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
     const auto requests = requests_with({output, input});
-    const Block block(bytes_of(input) / size_);
+    const RequestBlock block(bytes_of(input) / size_);
     check(MPI_Ialltoall(input.data_ptr(), block.count(), block.type(), output.data_ptr(), block.count(), block.type(),
                         comm_->get(), requests->add()),
           "MPI_Ialltoall");
@@ -73,7 +73,7 @@ class MpiBackend : public NetworkBackend {
   Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call&) override {
     const auto whole = output != nullptr ? *output : at::Tensor();
     const auto requests = requests_with({whole, input});
-    const Block block(bytes_of(input));
+    const RequestBlock block(bytes_of(input));
     check(MPI_Igather(input.data_ptr(), block.count(), block.type(), whole.defined() ? whole.data_ptr() : nullptr,
                       block.count(), block.type(), root, comm_->get(), requests->add()),
           "MPI_Igather");
@@ -83,7 +83,7 @@ class MpiBackend : public NetworkBackend {
   Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call&) override {
     const auto whole = input != nullptr ? *input : at::Tensor();
     const auto requests = requests_with({whole, output});
-    const Block block(bytes_of(output));
+    const RequestBlock block(bytes_of(output));
     check(MPI_Iscatter(whole.defined() ? whole.data_ptr() : nullptr, block.count(), block.type(), output.data_ptr(),
                        block.count(), block.type(), root, comm_->get(), requests->add()),
           "MPI_Iscatter");
@@ -93,7 +93,7 @@ class MpiBackend : public NetworkBackend {
   Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
     check_tag(tag);
     const auto requests = requests_with({tensor});
-    const Block block(bytes_of(tensor));
+    const RequestBlock block(bytes_of(tensor));
     check(MPI_Isend(tensor.data_ptr(), block.count(), block.type(), destination, tag, comm_->get(), requests->add()),
           "MPI_Isend");
     return mpi::start(requests, look_for({destination}));
@@ -163,7 +163,7 @@ class MpiBackend : public NetworkBackend {
   }
 
   std::shared_ptr<const mpi::Communicator> comm_;
-  mpi::Reducer reducer_;
+  mpi::MpiReducer reducer_;
   std::chrono::milliseconds timeout_;
   Progress* progress_;
   std::function<void(const std::vector<int>&)> throw_if_lost_;

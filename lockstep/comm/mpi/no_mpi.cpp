@@ -22,7 +22,7 @@ void require_same(const World&) { fail_without_mpi(); }
 
 bool all_on_one_host(std::chrono::milliseconds) { fail_without_mpi(); }
 
-Endpoint broadcast_from_rank_0(const Endpoint&, std::chrono::milliseconds) { fail_without_mpi(); }
+MpiEndpoint broadcast_from_rank_0(const MpiEndpoint&, std::chrono::milliseconds) { fail_without_mpi(); }
 
 }  // namespace mpi
 }  // namespace lockstep::detail

@@ -8,9 +8,9 @@
 namespace lockstep::detail::mpi {
 namespace {
 
-class Reduction : public UnderWay {
+class MpiReduction : public UnderWay {
  public:
-  Reduction(NetworkCall call, std::vector<at::Tensor> kept, std::shared_ptr<const Communicator> comm, int tag)
+  MpiReduction(NetworkCall call, std::vector<at::Tensor> kept, std::shared_ptr<const Communicator> comm, int tag)
       : reduction_(std::make_shared<NetworkReduction>(std::move(call))),
         kept_(std::move(kept)),
         comm_(std::move(comm)),
@@ -75,10 +75,10 @@ std::shared_ptr<const Communicator> communicator_for(BackendContext context) {
 
 }  // namespace
 
-Reducer::Reducer(const BackendContext& context) : comm_(communicator_for(context)) {}
+MpiReducer::MpiReducer(const BackendContext& context) : comm_(communicator_for(context)) {}
 
-Backend::Pending Reducer::start(NetworkCall call, std::vector<at::Tensor> kept, std::function<void()> look_around) {
-  auto reduction = std::make_shared<Reduction>(std::move(call), std::move(kept), comm_, next_tag_);
+Backend::Pending MpiReducer::start(NetworkCall call, std::vector<at::Tensor> kept, std::function<void()> look_around) {
+  auto reduction = std::make_shared<MpiReduction>(std::move(call), std::move(kept), comm_, next_tag_);
   constexpr int kLeastLimit = 32767;  // of tags, which every MPI has
   next_tag_ = (next_tag_ + 1) % kLeastLimit;
   return mpi::start(std::move(reduction), std::move(look_around));

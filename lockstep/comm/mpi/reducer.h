@@ -11,10 +11,10 @@
 
 namespace lockstep::detail::mpi {
 
-class Reducer {
+class MpiReducer {
  public:
   /// Collective over the group; messages of reductions have their own communicator.
-  explicit Reducer(const BackendContext& context);
+  explicit MpiReducer(const BackendContext& context);
 
   /// Ranks call it in one order. `kept`, the memory of `call`, is held until it is done. `look_around` as in `poll`.
   Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept, std::function<void()> look_around);

@@ -34,7 +34,7 @@ MPI_Datatype make_long_type(std::int64_t bytes) {
 
 }  // namespace
 
-Block::Block(std::int64_t bytes) : count_(1) {
+RequestBlock::RequestBlock(std::int64_t bytes) : count_(1) {
   if (bytes <= std::numeric_limits<int>::max()) {
     count_ = static_cast<int>(bytes);
   } else {
@@ -42,7 +42,7 @@ Block::Block(std::int64_t bytes) : count_(1) {
   }
 }
 
-Block::~Block() {
+RequestBlock::~RequestBlock() {
   // MPI keeps a freed type until the operations that use it are done.
   if (type_ != MPI_BYTE && running()) MPI_Type_free(&type_);
 }
@@ -80,7 +80,7 @@ class Inbox::Receive : public UnderWay {
                   fmt::format("rank {} sent {} bytes with tag {}, but the tensor to receive into has {}", source_,
                               static_cast<std::int64_t>(sent), tag_, bytes_.numel()));
     }
-    const Block block(bytes_.numel());
+    const RequestBlock block(bytes_.numel());
     content_ = std::make_unique<Requests>(std::vector<at::Tensor>{bytes_});
     check(MPI_Imrecv(bytes_.data_ptr(), block.count(), block.type(), &message, content_->add()), "MPI_Imrecv");
     return true;

@@ -15,12 +15,12 @@ namespace lockstep::detail::mpi {
 
 /// A run of bytes as "count times type", also above the 2^31 - 1 that MPI can count to: then it is one element of a
 /// type of its own.
-class Block {
+class RequestBlock {
  public:
-  explicit Block(std::int64_t bytes);
-  ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  explicit RequestBlock(std::int64_t bytes);
+  ~RequestBlock();
+  RequestBlock(const RequestBlock&) = delete;
+  RequestBlock& operator=(const RequestBlock&) = delete;
 
   int count() const { return count_; }
   MPI_Datatype type() const { return type_; }

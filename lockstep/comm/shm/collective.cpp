@@ -6,7 +6,7 @@
 namespace lockstep::shm {
 
 Collective::Collective(const Signature& signature, const Place& place)
-    : Operation(shm::name(signature.kind)),
+    : ShmOperation(shm::name(signature.kind)),
       signature_(signature),
       hash_(hash(signature)),
       place_(place),

@@ -19,7 +19,7 @@ namespace lockstep::shm {
 ///   2. settle: all ranks' headers are there; they agree, or this operation ends with Error(mismatch) everywhere and
 ///      leaves no trace. When everybody's data lies in the same shared block it works in place, else through staging;
 ///   3. move data until done: see the derived classes.
-class Collective : public Operation {
+class Collective : public ShmOperation {
  public:
   Collective(const Signature& signature, const Place& place);
 

@@ -98,12 +98,12 @@ struct Lack {
 };
 
 /// The base class of pending operations: a state machine that advances when it is called and never waits.
-class Operation {
+class ShmOperation {
  public:
-  explicit Operation(std::string_view name) : name_(name) {}
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
-  virtual ~Operation() = default;
+  explicit ShmOperation(std::string_view name) : name_(name) {}
+  ShmOperation(const ShmOperation&) = delete;
+  ShmOperation& operator=(const ShmOperation&) = delete;
+  virtual ~ShmOperation() = default;
 
   std::string_view name() const { return name_; }
   bool done() const { return done_.load(std::memory_order_acquire); }

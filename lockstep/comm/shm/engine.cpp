@@ -66,7 +66,7 @@ void Engine::submit(std::shared_ptr<Receive> receive) {
   advance();
 }
 
-bool Engine::test(Operation& operation) noexcept {
+bool Engine::test(ShmOperation& operation) noexcept {
   if (operation.done()) return true;
   const Lock lock(mutex_);
   advance();
@@ -81,7 +81,7 @@ bool Engine::advance_all() noexcept {
   return moved() != before;
 }
 
-void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
+void Engine::wait(ShmOperation& operation, std::chrono::milliseconds timeout) {
   if (operation.done()) return operation.rethrow();
   Lock lock(mutex_);
   Waiting waiting(strategy_);
@@ -116,14 +116,14 @@ void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   }
 }
 
-void Engine::check(Operation& operation) {
+void Engine::check(ShmOperation& operation) {
   const Lock lock(mutex_);
   advance();
   if (!operation.done()) check_peers(operation);
   if (operation.done()) operation.rethrow();
 }
 
-void Engine::sleep(Operation& operation, Clock::time_point until, Lock& lock) {
+void Engine::sleep(ShmOperation& operation, Clock::time_point until, Lock& lock) {
   // One rank of each lack: who comes last is found by and by, and nobody wakes for the others in between.
   std::vector<int> publishers;
   for (const Lack& lack : lacks_before(operation)) {
@@ -141,7 +141,7 @@ void Engine::sleep(Operation& operation, Clock::time_point until, Lock& lock) {
   lock.lock();
 }
 
-std::vector<Lack> Engine::lacks_before(const Operation& operation) const {
+std::vector<Lack> Engine::lacks_before(const ShmOperation& operation) const {
   std::vector<Lack> lacks = operation.lacks(endpoint_);
   // A collective may also wait for its turn: then what holds up the ones before it counts too.
   for (const auto& collective : collectives_) {
@@ -196,7 +196,7 @@ std::optional<Failure::Cause> Engine::gone(int rank) const {
 }
 
 // All ranks that hold the operation up, in order, each once.
-std::vector<int> Engine::awaited(const Operation& operation) const {
+std::vector<int> Engine::awaited(const ShmOperation& operation) const {
   std::vector<int> ranks;
   for (const Lack& lack : lacks_before(operation)) ranks.insert(ranks.end(), lack.ranks.begin(), lack.ranks.end());
   std::sort(ranks.begin(), ranks.end());
@@ -204,7 +204,7 @@ std::vector<int> Engine::awaited(const Operation& operation) const {
   return ranks;
 }
 
-void Engine::check_peers(const Operation& operation) {
+void Engine::check_peers(const ShmOperation& operation) {
   if (segment_.failure().state.load(std::memory_order_acquire) == Failure::ready) return fail_all(describe_failure());
   std::vector<std::pair<int, Failure::Cause>> gone_ranks;
   for (const int rank : awaited(operation)) {
@@ -274,7 +274,7 @@ Error Engine::describe_failure() const {
   }
 }
 
-Error Engine::describe_timeout(const Operation& operation) const {
+Error Engine::describe_timeout(const ShmOperation& operation) const {
   std::string what = "for operations before it";
   for (const Lack& lack : lacks_before(operation)) {
     if (lack.ranks.empty()) continue;

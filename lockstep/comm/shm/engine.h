@@ -50,10 +50,10 @@ class Engine {
   void submit(std::shared_ptr<Receive> receive);
 
   /// Whether `wait` would not block. Never throws.
-  bool test(Operation& operation) noexcept;
+  bool test(ShmOperation& operation) noexcept;
   /// Throws the operation's error, or Error(timeout) naming the ranks waited for, after which the operation continues
   /// and may be waited for again.
-  void wait(Operation& operation, std::chrono::milliseconds timeout);
+  void wait(ShmOperation& operation, std::chrono::milliseconds timeout);
 
   /// Whether anything is under way. Costs one load.
   bool is_unfinished() const noexcept { return unfinished_.load(std::memory_order_relaxed); }
@@ -62,7 +62,7 @@ class Engine {
 
   /// For callers that test instead of waiting: throws the operation's error, also when it is detected only now because
   /// a rank that is waited for has gone.
-  void check(Operation& operation);
+  void check(ShmOperation& operation);
 
   /// This rank gives up: all waits, here and on other ranks, get Error(peer_lost).
   void abort() noexcept;
@@ -77,15 +77,15 @@ class Engine {
   std::uint64_t moved() const { return endpoint_.activity() + messages_moved_; }
   template <typename Step>
   void fail_on_error(const Step& step) noexcept;
-  void sleep(Operation& operation, Clock::time_point until, Lock& lock);
-  std::vector<Lack> lacks_before(const Operation& operation) const;
-  std::vector<int> awaited(const Operation& operation) const;
-  void check_peers(const Operation& operation);
+  void sleep(ShmOperation& operation, Clock::time_point until, Lock& lock);
+  std::vector<Lack> lacks_before(const ShmOperation& operation) const;
+  std::vector<int> awaited(const ShmOperation& operation) const;
+  void check_peers(const ShmOperation& operation);
   std::optional<Failure::Cause> gone(int rank) const;
   void report(Failure::Cause cause, int culprit) noexcept;
   void fail_all(const Error& error) noexcept;
   Error describe_failure() const;
-  Error describe_timeout(const Operation& operation) const;
+  Error describe_timeout(const ShmOperation& operation) const;
   std::string rank_name(int rank) const;
 
   Segment segment_;

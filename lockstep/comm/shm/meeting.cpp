@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLook{50};   // between two looks whether th
 using CpuWords = std::array<std::uint64_t, kCpuWords>;
 
 // From a rank to rank 0, with its lifeline.
-struct Hello {
+struct RankHello {
   std::array<char, kSecretLength> secret;
   std::int32_t rank;
   std::int32_t ranks;
@@ -128,7 +128,7 @@ std::string Host::invitation() const { return address_ + " " + secret_; }
 void Host::admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline) {
   const auto limit = std::min(deadline, std::chrono::steady_clock::now() + kHelloLimit);
   auto packet = receive_packet(socket.get(), limit);
-  const auto hello = packet ? parse<Hello>(*packet) : std::nullopt;
+  const auto hello = packet ? parse<RankHello>(*packet) : std::nullopt;
   if (!hello || packet->fds.size() != 1 || std::string_view(hello->secret.data(), kSecretLength) != secret_) return;
   if (hello->ranks != geometry_.ranks || hello->rank < 1 || hello->rank >= geometry_.ranks) return;
   Guest& guest = guests[static_cast<std::size_t>(hello->rank)];
@@ -245,7 +245,7 @@ Gathering join(const std::string& invitation, int rank, int ranks, Deadline dead
   Gathering meeting;
   Lifeline own = make_lifeline();
   meeting.held = std::move(own.held);
-  Hello hello{{}, rank, ranks, usable_cpus()};
+  RankHello hello{{}, rank, ranks, usable_cpus()};
   std::memcpy(hello.secret.data(), invitation.data() + space + 1, kSecretLength);
 
   const UniqueFd socket = connect_to(invitation.substr(0, space));

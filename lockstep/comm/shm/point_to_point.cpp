@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kAlign = 16;
 
 // Copies into the ring at `position`, around its end. An empty message may have no address, which memcpy does not take.
-void put(const Channel& channel, std::uint64_t position, const std::byte* data, std::size_t bytes) {
+void put(const RankChannel& channel, std::uint64_t position, const std::byte* data, std::size_t bytes) {
   if (bytes == 0) return;
   const std::size_t at = position % channel.bytes;
   const std::size_t before_end = std::min(bytes, channel.bytes - at);
@@ -18,7 +18,7 @@ void put(const Channel& channel, std::uint64_t position, const std::byte* data, 
   std::memcpy(channel.ring, data + before_end, bytes - before_end);
 }
 
-void get(const Channel& channel, std::uint64_t position, std::byte* data, std::size_t bytes) {
+void get(const RankChannel& channel, std::uint64_t position, std::byte* data, std::size_t bytes) {
   if (bytes == 0) return;
   const std::size_t at = position % channel.bytes;
   const std::size_t before_end = std::min(bytes, channel.bytes - at);
@@ -75,7 +75,7 @@ bool PointToPoint::send_to(int peer) {
   auto& out = outgoing_[static_cast<std::size_t>(peer)];
   bool moved = false;
   while (!out.sends.empty()) {
-    const Channel channel = segment_.channel(rank_, peer);
+    const RankChannel channel = segment_.channel(rank_, peer);
     const std::uint64_t limit = channel.ends->read.load(std::memory_order_acquire) + channel.bytes;
     if (!write_message(out, channel, limit)) break;
     channel.ends->written.store(out.position, std::memory_order_release);
@@ -85,7 +85,7 @@ bool PointToPoint::send_to(int peer) {
 }
 
 // Writes what fits of the first message; false when nothing did.
-bool PointToPoint::write_message(Outgoing& out, const Channel& channel, std::uint64_t limit) {
+bool PointToPoint::write_message(Outgoing& out, const RankChannel& channel, std::uint64_t limit) {
   Send& send = *out.sends.front();
   const std::uint64_t before = out.position;
   if (!out.framed) {
@@ -115,7 +115,7 @@ bool PointToPoint::write_message(Outgoing& out, const Channel& channel, std::uin
 bool PointToPoint::receive_from(int peer, bool strays_too) {
   auto& in = incoming_[static_cast<std::size_t>(peer)];
   if (in.receives.empty() && !strays_too && !in.arriving) return false;
-  const Channel channel = segment_.channel(peer, rank_);
+  const RankChannel channel = segment_.channel(peer, rank_);
   bool moved = false;
   for (;;) {
     const std::uint64_t written = channel.ends->written.load(std::memory_order_acquire);
@@ -129,7 +129,7 @@ bool PointToPoint::receive_from(int peer, bool strays_too) {
   return moved;
 }
 
-bool PointToPoint::read_frame(Incoming& in, const Channel& channel, std::uint64_t written, bool strays_too) {
+bool PointToPoint::read_frame(Incoming& in, const RankChannel& channel, std::uint64_t written, bool strays_too) {
   if (written - in.position < sizeof(Frame) || (in.receives.empty() && !strays_too)) return false;
   Arriving arriving{};
   get(channel, in.position, reinterpret_cast<std::byte*>(&arriving.frame), sizeof(Frame));
@@ -141,7 +141,7 @@ bool PointToPoint::read_frame(Incoming& in, const Channel& channel, std::uint64_
 }
 
 // Ends the message when it is whole.
-void PointToPoint::read_payload(Incoming& in, const Channel& channel, std::uint64_t written) {
+void PointToPoint::read_payload(Incoming& in, const RankChannel& channel, std::uint64_t written) {
   Arriving& message = *in.arriving;
   const std::size_t left = message.frame.bytes - message.received;
   const std::size_t count = std::min<std::size_t>(written - in.position, left);

@@ -11,10 +11,10 @@
 namespace lockstep::shm {
 
 /// One side of a message. The data must stay until it is done.
-class Message : public Operation {
+class Message : public ShmOperation {
  public:
   Message(std::string_view name, int peer, int tag, std::size_t bytes)
-      : Operation(name), peer_(peer), tag_(tag), bytes_(bytes) {}
+      : ShmOperation(name), peer_(peer), tag_(tag), bytes_(bytes) {}
   int peer() const { return peer_; }
   int tag() const { return tag_; }
   std::size_t bytes() const { return bytes_; }
@@ -92,10 +92,10 @@ class PointToPoint {
   };
 
   bool send_to(int peer);
-  bool write_message(Outgoing& out, const Channel& channel, std::uint64_t limit);
+  bool write_message(Outgoing& out, const RankChannel& channel, std::uint64_t limit);
   bool receive_from(int peer, bool strays_too);
-  bool read_frame(Incoming& in, const Channel& channel, std::uint64_t written, bool strays_too);
-  void read_payload(Incoming& in, const Channel& channel, std::uint64_t written);
+  bool read_frame(Incoming& in, const RankChannel& channel, std::uint64_t written, bool strays_too);
+  void read_payload(Incoming& in, const RankChannel& channel, std::uint64_t written);
   void arrived(Incoming& in);
   Receive* take_receive(Incoming& in, int tag, std::size_t bytes);
 

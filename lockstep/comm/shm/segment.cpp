@@ -97,7 +97,7 @@ namespace {
 std::size_t stage_bytes(const Geometry& g) { return static_cast<std::size_t>(g.chunks * g.chunk_bytes); }
 
 std::size_t channel_stride(const Geometry& g) {
-  return round_up(sizeof(Channel::Ends) + static_cast<std::size_t>(g.channel_bytes), kPage);
+  return round_up(sizeof(RankChannel::Ends) + static_cast<std::size_t>(g.channel_bytes), kPage);
 }
 
 }  // namespace
@@ -141,11 +141,11 @@ std::byte* Segment::stage(int rank, std::uint64_t chunk) const {
          buffer * static_cast<std::uint64_t>(geometry_.chunk_bytes);
 }
 
-Channel Segment::channel(int from, int to) const {
+RankChannel Segment::channel(int from, int to) const {
   const auto index =
       static_cast<std::size_t>(from) * static_cast<std::size_t>(geometry_.ranks) + static_cast<std::size_t>(to);
   std::byte* const start = base_ + layout_.channels + index * channel_stride(geometry_);
-  return {reinterpret_cast<Channel::Ends*>(start), start + sizeof(Channel::Ends),
+  return {reinterpret_cast<RankChannel::Ends*>(start), start + sizeof(RankChannel::Ends),
           static_cast<std::size_t>(geometry_.channel_bytes)};
 }
 

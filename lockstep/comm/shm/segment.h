@@ -124,7 +124,7 @@ struct alignas(kLine) Failure {
 };
 
 /// A ring of bytes from one rank to another. Positions grow without end and are taken modulo Geometry::channel_bytes.
-struct Channel {
+struct RankChannel {
   struct Ends {
     alignas(kLine) std::atomic<std::uint64_t> written;  ///< by the sender
     alignas(kLine) std::atomic<std::uint64_t> read;     ///< by the receiver
@@ -154,7 +154,7 @@ class Segment {
   std::atomic<std::uint32_t>& left(int rank) const { return block(rank).left; }
   Failure& failure() const { return *reinterpret_cast<Failure*>(base_); }
   std::byte* stage(int rank, std::uint64_t chunk) const;
-  Channel channel(int from, int to) const;
+  RankChannel channel(int from, int to) const;
 
  private:
   struct RankBlock {

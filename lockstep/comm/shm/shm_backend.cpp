@@ -51,7 +51,7 @@ class Holding : public Base {
 
 class ShmState : public WorkState {
  public:
-  ShmState(std::shared_ptr<shm::Engine> engine, std::shared_ptr<shm::Operation> operation)
+  ShmState(std::shared_ptr<shm::Engine> engine, std::shared_ptr<shm::ShmOperation> operation)
       : engine_(std::move(engine)), operation_(std::move(operation)) {}
   void wait(std::chrono::milliseconds timeout) override { engine_->wait(*operation_, timeout); }
   bool test() override { return engine_->test(*operation_); }
@@ -59,7 +59,7 @@ class ShmState : public WorkState {
 
  private:
   std::shared_ptr<shm::Engine> engine_;
-  std::shared_ptr<shm::Operation> operation_;
+  std::shared_ptr<shm::ShmOperation> operation_;
 };
 
 // Rank 0 leaves its invitation in the store. Polls: see `appears` in rendezvous.cpp for why it does not wait there.

@@ -17,9 +17,9 @@ namespace lockstep::detail::tls {
 namespace {
 
 /// The numeric address and port, for the kernel. Error(data) for any other text.
-class Address {
+class BoundAddress {
  public:
-  explicit Address(const ListeningAddress& address) {
+  explicit BoundAddress(const ListeningAddress& address) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -77,7 +77,7 @@ std::string address_of_peer(int socket) {
 }
 
 UniqueFd listen_at(ListeningAddress& address) {
-  const Address target(address);
+  const BoundAddress target(address);
   UniqueFd socket = target.socket();
   if (!socket || ::bind(socket.get(), target.get(), target.length()) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
     fail(ErrorKind::environment, "tls",
@@ -89,7 +89,7 @@ UniqueFd listen_at(ListeningAddress& address) {
 }
 
 UniqueFd begin_to_connect(const ListeningAddress& address) {
-  const Address target(address);
+  const BoundAddress target(address);
   UniqueFd socket = target.socket();
   if (!socket || (::connect(socket.get(), target.get(), target.length()) != 0 && errno != EINPROGRESS)) {
     fail(ErrorKind::io, "tls", "{}", std::strerror(errno));

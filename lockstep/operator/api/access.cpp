@@ -58,9 +58,9 @@ Named find_named(const std::vector<ConfigFile>& files, const char* list, const c
   return {};
 }
 
-class Reader {
+class KubeconfigReader {
  public:
-  explicit Reader(std::vector<ConfigFile> files) : files_(std::move(files)) {}
+  explicit KubeconfigReader(std::vector<ConfigFile> files) : files_(std::move(files)) {}
 
   Access read(std::string context) const;
 
@@ -77,7 +77,7 @@ class Reader {
 };
 
 /// A PEM text that is in the file itself, or in another one.
-std::string Reader::text_of(const Named& at, const char* file_key, const char* data_key) {
+std::string KubeconfigReader::text_of(const Named& at, const char* file_key, const char* data_key) {
   if (const auto data = scalar(at.value, data_key); !data.empty()) {
     auto text = from_base64(data);
     if (!text) refuse(at, fmt::format("{} is not base64", data_key));
@@ -119,7 +119,7 @@ void read_url(const std::string& url, Access& access, bool& secure) {
   access.server.host = rest;
 }
 
-void Reader::read_server(const Named& cluster, Access& access) {
+void KubeconfigReader::read_server(const Named& cluster, Access& access) {
   const auto url = scalar(cluster.value, "server");
   if (url.empty()) refuse(cluster, "the cluster has no 'server'");
   bool secure = true;
@@ -129,7 +129,7 @@ void Reader::read_server(const Named& cluster, Access& access) {
   if (!scalar(cluster.value, "proxy-url").empty()) refuse(cluster, "'proxy-url' is not supported; remove it");
 }
 
-void Reader::read_user(const Named& user, Access& access) {
+void KubeconfigReader::read_user(const Named& user, Access& access) {
   if (user.value == nullptr) return;
   if (const ConfigNode* exec = user.value->find("exec"); exec != nullptr && exec->kind != ConfigNode::Kind::null) {
     refuse(
@@ -151,13 +151,13 @@ void Reader::read_user(const Named& user, Access& access) {
   }
 }
 
-std::string Reader::names() const {
+std::string KubeconfigReader::names() const {
   std::vector<std::string> paths;
   for (const ConfigFile& file : files_) paths.push_back(file.path.string());
   return fmt::format("{}", fmt::join(paths, ":"));
 }
 
-Access Reader::read(std::string context_name) const {
+Access KubeconfigReader::read(std::string context_name) const {
   for (const ConfigFile& file : files_) {
     if (context_name.empty()) context_name = scalar(&file.root, "current-context");
   }
@@ -209,7 +209,7 @@ Access read_files(const std::string& paths, const std::string& context) {
     if (path.empty()) continue;
     files.push_back({path, parse_yaml(read_text(path, "kubeconfig"), path.string())});
   }
-  return Reader(std::move(files)).read(context);
+  return KubeconfigReader(std::move(files)).read(context);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace lockstep::kube {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Words = std::vector<std::string>;
+using ArgumentList = std::vector<std::string>;
 
 constexpr const char* kName = "lockstep-operator";
 constexpr const char* kSpace = "lockstep-system";
@@ -26,13 +26,13 @@ Json about(const std::string& name, bool has_space = true) {
   return made;
 }
 
-Json rule(const Words& groups, const Words& resources, const Words& verbs) {
+Json rule(const ArgumentList& groups, const ArgumentList& resources, const ArgumentList& verbs) {
   return {{"apiGroups", groups}, {"resources", resources}, {"verbs", verbs}};
 }
 
 /// What the reconciler and the watches do, and nothing else.
 Json job_rules() {
-  const Words make_and_watch = {"get", "list", "watch", "create", "delete"};
+  const ArgumentList make_and_watch = {"get", "list", "watch", "create", "delete"};
   return Json::array({rule({std::string(kGroup)}, {"lockstepjobs"}, {"get", "list", "watch", "patch", "delete"}),
                       rule({std::string(kGroup)}, {"lockstepjobs/status"}, {"update"}),
                       // For ownerReferences that block the owner's deletion.
@@ -69,7 +69,7 @@ Json space() { return {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata",
 Json probe(const char* path) { return {{"httpGet", {{"path", path}, {"port", "probes"}}}, {"periodSeconds", 10}}; }
 
 Json container(bool namespaced) {
-  Words arguments = {"operator", "--probe-address", "0.0.0.0:" + std::to_string(kProbePort)};
+  ArgumentList arguments = {"operator", "--probe-address", "0.0.0.0:" + std::to_string(kProbePort)};
   Json made = {{"name", "operator"}, {"image", kImage}};
   if (namespaced) {
     arguments.insert(arguments.end(), {"--namespace", "$(POD_NAMESPACE)"});
@@ -122,7 +122,7 @@ Json network_policy() {
                                                             {{"port", kEtcdPort}, {"protocol", "TCP"}}})}}})}}}};
 }
 
-Json kustomization(const Words& files, bool has_space) {
+Json kustomization(const ArgumentList& files, bool has_space) {
   Json made = {{"apiVersion", "kustomize.config.k8s.io/v1beta1"}, {"kind", "Kustomization"}};
   if (has_space) made["namespace"] = kSpace;
   made["resources"] = files;
@@ -145,7 +145,7 @@ std::map<std::string, std::vector<Json>> deployment_manifests() {
     files[folder + "rbac.yaml"] = std::move(rbac);
     files[folder + "deployment.yaml"] = {deployment(namespaced)};
     files[folder + "network_policy.yaml"] = {network_policy()};
-    Words names = {"rbac.yaml", "deployment.yaml", "network_policy.yaml"};
+    ArgumentList names = {"rbac.yaml", "deployment.yaml", "network_policy.yaml"};
     if (!namespaced) {
       // A copy, as not all versions of kustomize take folders as resources, and none a file of another folder.
       files[folder + "lockstepjobs.yaml"] = {custom_resource_definition()};

@@ -77,7 +77,7 @@ class Operator {
   Cache cache_;
   WorkQueue queue_;
   Obstacles obstacles_;
-  Progress progress_;
+  JobProgress progress_;
   GangScheduler gang_ = GangScheduler::none;
   std::array<std::atomic<bool>, kMostWatches> synced_{};  ///< one for each watch
   std::atomic<std::size_t> watches_{0};                   ///< 0: they have not begun

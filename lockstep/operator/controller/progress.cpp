@@ -72,13 +72,13 @@ std::vector<Job> running_jobs(const Cache& cache) {
 
 }  // namespace
 
-std::optional<std::int64_t> Progress::step(const std::string& job_uid) const {
+std::optional<std::int64_t> JobProgress::step(const std::string& job_uid) const {
   const std::lock_guard lock(mutex_);
   const auto found = steps_.find(job_uid);
   return found == steps_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool Progress::set(const std::string& job_uid, std::int64_t step) {
+bool JobProgress::set(const std::string& job_uid, std::int64_t step) {
   const std::lock_guard lock(mutex_);
   const auto [at, is_new] = steps_.try_emplace(job_uid, step);
   if (!is_new && at->second == step) return false;
@@ -86,7 +86,7 @@ bool Progress::set(const std::string& job_uid, std::int64_t step) {
   return true;
 }
 
-void Progress::keep_only(const std::set<std::string>& job_uids) {
+void JobProgress::keep_only(const std::set<std::string>& job_uids) {
   const std::lock_guard lock(mutex_);
   std::erase_if(steps_, [&](const auto& entry) { return !job_uids.contains(entry.first); });
 }
@@ -110,7 +110,7 @@ std::shared_ptr<boost::asio::ssl::context> client_tls_of(const json& data) {
   return scheduler::make_context(scheduler::TlsSide::client, files, password, read);
 }
 
-void watch_progress(ApiClient client, const Cache& cache, Progress& progress, std::chrono::seconds interval,
+void watch_progress(ApiClient client, const Cache& cache, JobProgress& progress, std::chrono::seconds interval,
                     const std::function<void(const std::string&)>& changed, std::stop_token stop) {
   const std::stop_callback cancel(stop, [&] { client.cancel(); });
   Asker asker(client, cache);

@@ -23,7 +23,7 @@ class context;
 namespace lockstep::kube {
 
 /// The newest step of each job, by its uid. Thread-safe.
-class Progress {
+class JobProgress {
  public:
   std::optional<std::int64_t> step(const std::string& job_uid) const;
   /// True: it is another one than before.
@@ -50,7 +50,7 @@ std::shared_ptr<boost::asio::ssl::context> client_tls_of(const nlohmann::json& d
 
 /// Asks the scheduler of each running job again and again, until `stop`. `changed` gets the keys of jobs. What cannot
 /// be asked is only logged: a job needs no operator that reaches its Pods.
-void watch_progress(ApiClient client, const Cache& cache, Progress& progress, std::chrono::seconds interval,
+void watch_progress(ApiClient client, const Cache& cache, JobProgress& progress, std::chrono::seconds interval,
                     const std::function<void(const std::string&)>& changed, std::stop_token stop);
 
 }  // namespace lockstep::kube

@@ -38,7 +38,7 @@ class Obstacles {
 /// One for each worker. Not thread-safe.
 class Reconciler {
  public:
-  Reconciler(ApiClient& client, Cache& cache, Obstacles& obstacles, const Progress& progress, GangScheduler gang,
+  Reconciler(ApiClient& client, Cache& cache, Obstacles& obstacles, const JobProgress& progress, GangScheduler gang,
              std::string identity)
       : client_(client),
         cache_(cache),
@@ -64,7 +64,7 @@ class Reconciler {
   ApiClient& client_;
   Cache& cache_;
   Obstacles& obstacles_;
-  const Progress& progress_;
+  const JobProgress& progress_;
   GangScheduler gang_;
   EventRecorder recorder_;
 };

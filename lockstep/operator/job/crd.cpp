@@ -11,7 +11,7 @@ namespace lockstep::kube {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Fields = std::vector<std::pair<std::string, Json>>;
+using SchemaFields = std::vector<std::pair<std::string, Json>>;
 
 Json described(const char* type, const char* description) { return {{"type", type}, {"description", description}}; }
 
@@ -35,7 +35,7 @@ Json choice(const char* description, std::vector<std::string> names) {
   return made;
 }
 
-Json section(const char* description, const Fields& fields, std::vector<std::string> required = {}) {
+Json section(const char* description, const SchemaFields& fields, std::vector<std::string> required = {}) {
   Json made = described("object", description);
   if (!required.empty()) made["required"] = std::move(required);
   for (const auto& [name, field] : fields) made["properties"][name] = field;

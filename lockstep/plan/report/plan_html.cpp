@@ -52,13 +52,13 @@ std::string colour_of_part(int part, int parts) {
                      std::array{30, 46, 38}.at(static_cast<std::size_t>(part % 3)));
 }
 
-struct Piece {
+struct BarPart {
   std::string name;
   double share;  ///< of the whole bar
   const char* colour;
 };
 
-std::string bar(const std::vector<Piece>& pieces) {
+std::string bar(const std::vector<BarPart>& pieces) {
   std::string text = "<div class=\"bar\">";
   for (const auto& each : pieces) {
     if (each.share <= 0) continue;
@@ -68,7 +68,7 @@ std::string bar(const std::vector<Piece>& pieces) {
   return text + "</div>";
 }
 
-std::string key(const std::vector<Piece>& pieces) {
+std::string key(const std::vector<BarPart>& pieces) {
   std::string text = "<p class=\"key dim\">";
   for (const auto& each : pieces)
     text +=
@@ -113,9 +113,9 @@ std::string memory_part(const Plan& plan) {
   const auto& memory = plan.prediction.memory;
   const double all = std::max(plan.device_memory.value, memory.total().value);
   const auto piece = [&](const char* name, Bytes bytes, const char* colour) {
-    return Piece{fmt::format("{} {}", name, shown(bytes)), bytes.value / all, colour};
+    return BarPart{fmt::format("{} {}", name, shown(bytes)), bytes.value / all, colour};
   };
-  const std::vector<Piece> pieces{
+  const std::vector<BarPart> pieces{
       piece("parameters", memory.parameters, "a"), piece("gradients", memory.gradients, "b"),
       piece("optimizer", memory.optimizer_state, "c"), piece("activations", memory.activations, "d"),
       piece("buckets", memory.communication, "e")};

@@ -56,7 +56,7 @@ Identity read_p12(std::string_view bytes, const std::string& password) {
   X509* certificate = nullptr;
   STACK_OF(X509)* chain = nullptr;
   const bool read = ::PKCS12_parse(p12.get(), password.c_str(), &key, &certificate, &chain) == 1;
-  Identity identity{Key(key), Certificate(certificate),
+  Identity identity{PrivateKey(key), Certificate(certificate),
                     chain == nullptr ? std::vector<Certificate>{} : take_all(chain)};
   if (!read) fail(ErrorKind::io, "certificates", "it cannot be decrypted ({})", openssl_reason());
   if (!identity.key || !identity.certificate) {

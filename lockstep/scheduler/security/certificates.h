@@ -20,12 +20,12 @@ struct FreeBy {
     Free(value);
   }
 };
-using Key = std::unique_ptr<EVP_PKEY, FreeBy<::EVP_PKEY_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, FreeBy<::EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, FreeBy<::X509_free>>;
 using RevocationList = std::unique_ptr<X509_CRL, FreeBy<::X509_CRL_free>>;
 
 struct Identity {
-  Key key;
+  PrivateKey key;
   Certificate certificate;
   std::vector<Certificate> chain;  ///< of authorities between it and the root
 };

@@ -156,8 +156,8 @@ void write_node(const fs::path& folder, const std::string& node, const Identity&
 
 }  // namespace
 
-Key make_key() {
-  Key key(EVP_EC_gen("P-256"));
+PrivateKey make_key() {
+  PrivateKey key(EVP_EC_gen("P-256"));
   check(key != nullptr, "make a key");
   return key;
 }

@@ -20,7 +20,7 @@ struct CertificateWish {
 };
 
 /// An elliptic key on P-256. Errors are Error(io) with OpenSSL's reason.
-Key make_key();
+PrivateKey make_key();
 
 /// A self-signed root that may only sign certificates and revocation lists.
 Identity make_authority(const CertificateWish& wish);

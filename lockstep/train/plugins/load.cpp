@@ -21,7 +21,7 @@ namespace lockstep::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Entry = void (*)(Parts&);
+using PluginEntry = void (*)(Parts&);
 
 constexpr const char* kEntry = "lockstep_plugin";
 constexpr std::string_view kSection = ".lockstep_plugin";
@@ -81,12 +81,12 @@ std::string reason_of_loader() {
   return fmt::format("it uses {}, which is in no library that it is linked with", c10::demangle(name.c_str()));
 }
 
-Entry load(const fs::path& file) {
+PluginEntry load(const fs::path& file) {
   check_file(file);
   // Symbols are resolved before anything of the library runs. It is never closed: what it made may outlive the run.
   void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
-  auto* entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
+  auto* entry = reinterpret_cast<PluginEntry>(dlsym(library, kEntry));
   if (entry == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
   return entry;
 }

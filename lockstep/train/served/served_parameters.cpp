@@ -131,7 +131,7 @@ std::vector<servers::GradientsOfTable> ServedParameters::take_gradients() {
   return taken;
 }
 
-void ServedParameters::update(servers::Client& client) {
+void ServedParameters::update(servers::RowClient& client) {
   if (parameters_.empty()) return;
   std::vector<servers::WantedRows> wanted;
   for (auto& each : parameters_) {

@@ -54,7 +54,7 @@ class ServedParameters {
   std::vector<servers::GradientsOfTable> take_gradients();
 
   /// Gets the values of this step from the servers.
-  void update(servers::Client& client);
+  void update(servers::RowClient& client);
 
   bool empty() const { return parameters_.empty(); }
 

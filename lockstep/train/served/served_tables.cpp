@@ -21,7 +21,7 @@ ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module
   const auto slices = slice_specs(config.server, served);
   parameters_ = ServedParameters(served, slices, specs.size());
   specs.insert(specs.end(), slices.begin(), slices.end());
-  client_ = std::make_shared<servers::Client>(
+  client_ = std::make_shared<servers::RowClient>(
       place_.pairs, std::move(specs),
       servers::ClientOptions{.partition = servers::parse_partition(config.server.partition),
                              .step = place_.step,

@@ -53,7 +53,7 @@ class ServedTables {
   TablePlace place_;
   std::vector<models::NamedTable> tables_;
   ServedParameters parameters_;
-  std::shared_ptr<servers::Client> client_;
+  std::shared_ptr<servers::RowClient> client_;
   bool is_synchronous_;
 };
 
