@@ -1,3 +1,4 @@
+// A hidden temporary file beside the target: locked, written, synced and renamed. Streams are written in place.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>

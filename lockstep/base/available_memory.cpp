@@ -1,3 +1,4 @@
+// The minimum over MemAvailable, the process's limits (setrlimit) and the limits of its control groups (cgroup v2).
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 

@@ -1,3 +1,4 @@
+// A Base64 encoder and a strict decoder: three bytes against four digits, padding required, no blanks.
 #include <lockstep/base/base64.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The constructors of ConfigRule: ranges, choices, lists and other conditions on one field of a configuration.
 #include <lockstep/base/config.h>
 
 #include <utility>

@@ -1,3 +1,4 @@
+// A recursive reader of YAML configurations: the files under `base` first, then the file's own keys over them.
 #include <lockstep/base/config_files.h>
 #include <lockstep/base/yaml_text.h>
 

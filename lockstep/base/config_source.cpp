@@ -1,3 +1,4 @@
+// Overrides KEY.PATH=VALUE over a tree of configuration files, and the list of keys that each file gives.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_files.h>
 #include <lockstep/base/shown_text.h>

@@ -1,3 +1,4 @@
+// The message of an errno; for a full disk or quota, with the bytes that are free.
 #include <lockstep/base/disk_reason.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Lockstep's exception type: names of the kinds, and the text "[where] message (file:line)".
 #include <lockstep/base/error.h>
 
 namespace lockstep {

@@ -1,3 +1,4 @@
+// A whole file as a string, through an input stream; nullopt when it cannot be read.
 #include <lockstep/base/file_text.h>
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// A strict parser of LOCKSTEP_FAULT (rank=1,step=3,action=kill,...), and the actions of each fault.
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/base/parse.h>

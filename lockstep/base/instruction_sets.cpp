@@ -1,3 +1,4 @@
+// Detection of AVX2 and AVX-512 by the compiler's CPU queries; false on other processors than x86-64.
 #include <lockstep/base/instruction_sets.h>
 
 namespace lockstep {

@@ -1,3 +1,4 @@
+// A translation of nlohmann::json's exceptions, by their numbers, into messages for users.
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/shown_text.h>
 

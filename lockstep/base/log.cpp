@@ -1,3 +1,4 @@
+// The log, over one spdlog logger in its registry; before it is started, warnings and errors go to stderr.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>

@@ -1,3 +1,4 @@
+// The replacement of & < > " ' by entities.
 #include <lockstep/base/markup.h>
 
 namespace lockstep {

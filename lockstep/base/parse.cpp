@@ -1,3 +1,4 @@
+// Parsers of integers, numbers, truth values and byte counts (K, M, G, T), over std::from_chars.
 #include <lockstep/base/parse.h>
 
 #include <array>

@@ -1,3 +1,4 @@
+// Sentences about a rank's progress: its completed step, and the collective that it is in or has finished.
 #include <lockstep/base/progress_text.h>
 
 #include <fmt/core.h>

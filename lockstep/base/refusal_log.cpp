@@ -1,3 +1,4 @@
+// A log of refused connections: ten lines a minute, then only their number and the last one.
 #include <lockstep/base/log.h>
 #include <lockstep/base/refusal_log.h>
 

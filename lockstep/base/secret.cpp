@@ -1,3 +1,4 @@
+// HMAC-SHA-256 proofs over a side's name and a nonce, and tokens of 16 random bytes in hex, through OpenSSL.
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 

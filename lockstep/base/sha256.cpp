@@ -1,3 +1,4 @@
+// A SHA-256 hash over OpenSSL's EVP interface; hex() finishes a copy, so that more bytes can follow.
 #include <lockstep/base/sha256.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Stack traces from a signal handler (backtrace(3)), without allocation of memory.
 #include <lockstep/base/stack_signal.h>
 
 #include <execinfo.h>

@@ -1,3 +1,4 @@
+// The mapping of a rank's status page, the table of group names, and its reader: a read of the file, without mmap.
 #include <lockstep/base/log.h>
 #include <lockstep/base/status_page.h>
 #include <lockstep/base/unique_fd.h>

@@ -1,3 +1,4 @@
+// A ring of the last step durations, and medians of the whole step and of the part outside collectives.
 #include <lockstep/base/step_times.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A folder made by mkdtemp(3) in TMPDIR or a given parent, and removed with its content in the destructor.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 

@@ -1,3 +1,4 @@
+// The test whether a descriptor is the controlling terminal of this session and TERM is not dumb.
 #include <lockstep/base/terminal.h>
 
 #include <termios.h>

@@ -1,3 +1,4 @@
+// The host name, and a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID).
 #include <lockstep/base/environment.h>
 #include <lockstep/base/this_host.h>
 

@@ -1,3 +1,4 @@
+// The owner of a file descriptor, and close-on-exec pipes whose ends lie above stdin, stdout and stderr.
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 

@@ -1,3 +1,4 @@
+// The number of CPUs in the affinity mask of this process.
 #include <lockstep/base/usable_cpus.h>
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// The version of the built library, checked against the public header at compile time.
 #include <lockstep/version.h>
 
 namespace lockstep {

@@ -1,3 +1,4 @@
+// A thread pool with a bounded queue; the first exception of a task is thrown again by wait().
 #include <lockstep/base/work_pool.h>
 
 #include <utility>

@@ -1,3 +1,4 @@
+// The flags --config and KEY=VALUE of commands that need only the section `cluster`.
 #include <lockstep/base/config.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cli/known_parts.h>

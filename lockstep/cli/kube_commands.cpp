@@ -1,3 +1,4 @@
+// A small CLI11 application with the subcommands operator and convert, for images without libtorch.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/kube_commands.h>
 

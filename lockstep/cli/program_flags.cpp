@@ -1,3 +1,4 @@
+// Flags of `lockstep run` about PROGRAM and its output, with their checks and the launch options made from them.
 #include <lockstep/base/error.h>
 #include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/refuse.h>

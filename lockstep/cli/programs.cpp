@@ -1,3 +1,4 @@
+// The path of this executable, and of the whole program beside it (installed or in the build folder).
 #include <lockstep/base/error.h>
 #include <lockstep/cli/programs.h>
 

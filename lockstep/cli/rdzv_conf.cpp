@@ -1,3 +1,4 @@
+// The table of --rdzv_conf's keys (torchrun's and ours), with the check of each value.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>

@@ -1,3 +1,4 @@
+// The help texts and flags of `lockstep run` and `lockstep launch`, assembled into cluster::LaunchOptions.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/node_flags.h>

@@ -1,3 +1,4 @@
+// Exit codes by kind of error, and torchrun's error file (error.json): written, passed on and read.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>

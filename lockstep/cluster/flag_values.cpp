@@ -1,3 +1,4 @@
+// Strict parsers of comma lists, local ranks, signal names and process counts (N, cpu, gpu, auto).
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>

@@ -1,3 +1,4 @@
+// A launch on one machine: fork server, stores and job service, each started only where it is needed.
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>

@@ -1,3 +1,4 @@
+// The launch of a node's ranks: meeting place, log folder, processes, supervision, and the error file passed on.
 #include <lockstep/base/error.h>
 #include <lockstep/base/terminal.h>
 #include <lockstep/cluster/launch.h>

@@ -1,3 +1,4 @@
+// A store server inside the launcher, with a random secret, and TLS where LOCKSTEP_ENCRYPT is set.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>

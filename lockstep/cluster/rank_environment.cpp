@@ -1,3 +1,4 @@
+// A rank's variables: torchrun's identity, defaults for threads and malloc, and Lockstep's store, service and files.
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/log_folder.h>

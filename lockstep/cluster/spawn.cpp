@@ -1,3 +1,4 @@
+// lockstep::spawn: forks of this process that run a function, their supervision, and the first failure thrown.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

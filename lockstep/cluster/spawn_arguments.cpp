@@ -1,3 +1,4 @@
+// A parser of --nprocs, --world_size, --rank and --init_method out of a program's own command line.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/spawn.h>

@@ -1,3 +1,4 @@
+// c10d's TCPStore in a process of its own: this program run again, which a library constructor turns into the host.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>

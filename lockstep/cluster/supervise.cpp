@@ -1,3 +1,4 @@
+// The launcher's poll loop over ranks: output, ends, signals, helpers, replacements in place, and strays at the end.
 #include <lockstep/base/error.h>
 #include <lockstep/base/memory_kills.h>
 #include <lockstep/base/usable_cpus.h>

@@ -1,3 +1,4 @@
+// The comparison of calls by fingerprints of fixed length, a hash (FNV-1a) and a text, exchanged over the backend.
 #include <lockstep/comm/agreement.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Checks of the tensors, ranks, roots and tags of collectives: each returns the problem as text, or nothing.
 #include <lockstep/comm/arguments.h>
 
 #include <ATen/MemoryOverlap.h>

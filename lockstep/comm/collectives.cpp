@@ -1,3 +1,4 @@
+// The front of all collectives. Order: check arguments, begin the call, compare it between ranks, start the backend.
 #include <lockstep/comm/collectives.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Group as a handle of its implementation, and the creation of subgroups, between two agreements of all ranks.
 #include <lockstep/comm/group.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// A group's life: making its backends, numbering calls, comparing traces, and ending all groups with one error.
 #include <lockstep/comm/group_impl.h>
 
 #include <lockstep/comm/agreement.h>

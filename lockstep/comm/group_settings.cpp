@@ -1,3 +1,4 @@
+// The options of connect() with LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S and the like in their place, checked.
 #include <lockstep/comm/group_settings.h>
 
 #include <lockstep/base/error.h>

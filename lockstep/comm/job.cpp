@@ -1,3 +1,4 @@
+// The job in the store: the keys under which ranks publish failures, lateness and traces, and the search for causes.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/job.h>
 

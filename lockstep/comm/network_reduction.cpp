@@ -1,3 +1,4 @@
+// The schedule of a reduction by slices: pieces are exchanged, added up along the sum tree, and then handed out.
 #include <lockstep/comm/network_reduction.h>
 
 #include <algorithm>

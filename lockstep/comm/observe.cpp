@@ -1,3 +1,4 @@
+// The registration of the one observer that a job may have, as long as the object lives.
 #include <lockstep/comm/observe.h>
 
 #include <lockstep/base/error.h>

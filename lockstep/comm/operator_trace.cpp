@@ -1,3 +1,4 @@
+// A ring of the last operators with a running hash, its notes as JSON, and the first difference between ranks' notes.
 #include <lockstep/comm/operator_trace.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The split of a range of ranks at the largest power of two, and the largest subtrees that a set of ranks covers.
 #include <lockstep/comm/sum_tree.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tensors as the arguments of a network reduction (bytes, kernel, element size), and carrier dtypes of narrow floats.
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Texts as tensors of bytes: their lengths are sent first, and texts are padded to the longest in a gather.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 

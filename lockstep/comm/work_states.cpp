@@ -1,3 +1,4 @@
+// The states behind Work, which wait, test and check peers; a failed wait becomes the failure of the group.
 #include <lockstep/comm/work_states.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The check and the detection of a data set's format, over the same readers as loading; the report as text.
 #include <fmt/ranges.h>
 #include <lockstep/base/error.h>
 #include <lockstep/data/check.h>

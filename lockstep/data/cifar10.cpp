@@ -1,3 +1,4 @@
+// A reader of CIFAR-10's binary files, which also recognizes the Python and Matlab versions for its error messages.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/cifar10.h>
 #include <lockstep/data/file_bytes.h>

@@ -1,3 +1,4 @@
+// A strict parser of Criteo's lines: 40 cells separated by TAB, of which numbers and categories may be empty.
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/criteo_format.h>

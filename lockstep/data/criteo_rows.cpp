@@ -1,3 +1,4 @@
+// The vocabulary of frequent Criteo categories, sorted by column and cached on disk; the alternative: rows by hash.
 #include <lockstep/data/criteo_rows.h>
 #include <lockstep/data/exact_math.h>
 #include <lockstep/data/files/bad_items.h>

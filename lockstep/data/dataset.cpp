@@ -1,3 +1,4 @@
+// The table of picture formats (CIFAR-10, MNIST), the search for the folder of one, and loading a split into memory.
 #include <fmt/ranges.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

@@ -1,3 +1,4 @@
+// Fixed-length series for log and exp (artanh, Taylor) after range reduction, with the same bits on every machine.
 #include <lockstep/data/exact_math.h>
 
 #include <algorithm>

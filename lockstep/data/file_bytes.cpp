@@ -1,3 +1,4 @@
+// A reader of whole files that compares the size with the available memory first.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/data/file_bytes.h>
 

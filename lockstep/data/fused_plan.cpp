@@ -1,3 +1,4 @@
+// The compiler of transforms to index maps of each axis, one resize and lookup tables, and the loop that runs them.
 #include <lockstep/data/fused_plan.h>
 #include <lockstep/data/step_by_step.h>
 

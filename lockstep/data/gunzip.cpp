@@ -1,3 +1,4 @@
+// Gzip decompression with zlib: several members, a limit on the unpacked size, and exact reasons for damage.
 #include <lockstep/data/file_bytes.h>
 #include <zlib.h>
 

@@ -1,3 +1,4 @@
+// The loader of small pictures: worker threads fill reused batches ahead of the consumer, in the sampler's order.
 #include <lockstep/base/error.h>
 #include <lockstep/data/loader.h>
 #include <lockstep/data/prefetcher.h>

@@ -1,3 +1,4 @@
+// A data set whose records are slices of one block of bytes, with checks of sizes and labels.
 #include <lockstep/base/error.h>
 #include <lockstep/data/memory_dataset.h>
 

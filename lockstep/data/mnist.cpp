@@ -1,3 +1,4 @@
+// A reader of MNIST's IDX files, plain or gzipped: the header is checked before the content is unpacked.
 #include <lockstep/data/file_bytes.h>
 #include <lockstep/data/mnist.h>
 

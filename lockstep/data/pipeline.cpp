@@ -1,3 +1,4 @@
+// Transforms of small pictures, checked once and run by the fused plan where one exists, else step by step.
 #include <lockstep/base/error.h>
 #include <lockstep/data/fused_plan.h>
 #include <lockstep/data/loader.h>

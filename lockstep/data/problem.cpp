@@ -1,3 +1,4 @@
+// The text of a problem in a data set's files: file, record, broken rule.
 #include <lockstep/data/problem.h>
 
 namespace lockstep::data {

@@ -1,3 +1,4 @@
+// The exact AUC: one pass over sorted scores that counts ordered pairs in whole numbers; ties count half.
 #include <lockstep/data/roc_area.h>
 
 #include <algorithm>

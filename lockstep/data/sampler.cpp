@@ -1,3 +1,4 @@
+// The distributed sampler: a seeded permutation by epoch, dealt round-robin to ranks; three rules for the remainder.
 #include <lockstep/base/error.h>
 #include <lockstep/data/loader.h>
 #include <lockstep/data/random.h>

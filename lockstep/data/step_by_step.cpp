@@ -1,3 +1,4 @@
+// The transforms one after the other on floats in HWC order: the reference for the fused plan, and its fallback.
 #include <lockstep/data/resize_axis.h>
 #include <lockstep/data/step_by_step.h>
 

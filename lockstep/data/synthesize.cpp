@@ -1,3 +1,4 @@
+// The writer of synthetic CIFAR-10 and MNIST files; files in a folder without its marker are never overwritten.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/data/cifar10.h>

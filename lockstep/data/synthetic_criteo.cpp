@@ -1,3 +1,5 @@
+// The generator of synthetic clicks: Zipf categories, log-normal numbers, and a logistic teacher, calibrated on rows
+// that are in no file. A row depends on seed, recipe, split and index alone.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>

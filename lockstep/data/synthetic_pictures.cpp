@@ -1,3 +1,4 @@
+// The labels of synthetic pictures: a random permutation of the ten classes for each block of ten records.
 #include <lockstep/data/random.h>
 #include <lockstep/data/synthetic_pictures.h>
 

@@ -1,3 +1,4 @@
+// The table of transforms by name, and their builders, which check arguments and follow the picture's shape and type.
 #include <fmt/ranges.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/data/transform.h>

@@ -1,3 +1,4 @@
+// Arguments of a transform by name, with checks of type, list length and range; errors carry the file's position.
 #include <fmt/ranges.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/data/transform_arguments.h>

@@ -1,3 +1,4 @@
+// JSON of the doctor's facts about ranks, links and names, and look-ups among the ranks of a job.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/doctor/facts.h>
 

@@ -1,3 +1,4 @@
+// The doctor's findings as wrapped text (the first six in full), as log lines and as JSON.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/doctor/facts.h>
 #include <lockstep/doctor/report.h>

@@ -1,3 +1,4 @@
+// The arithmetic of even splits: parts that differ by one row at most, nested over the axes of a mesh.
 #include <lockstep/global/even_split.h>
 
 #include <algorithm>

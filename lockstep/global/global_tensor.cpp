@@ -1,3 +1,4 @@
+// The public conversions of global tensors: checks of arguments, sizes and memory format agreed between ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/collectives.h>

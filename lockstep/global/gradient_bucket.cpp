@@ -1,3 +1,4 @@
+// A flat buffer of gradients for one all_reduce or reduce_scatter, whose results may stay in it as lent memory.
 #include <lockstep/global/gradient_bucket.h>
 
 #include <lockstep/comm/collectives.h>

@@ -1,3 +1,4 @@
+// The mesh: a subgroup for each line of ranks, interned placements, the cache of plans, and the trace of operators.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>

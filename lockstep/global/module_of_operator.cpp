@@ -1,3 +1,4 @@
+// The nearest common module of an operator's inputs, by dotted names, where containers do not count.
 #include <lockstep/global/module_of_operator.h>
 
 namespace lockstep::global {

@@ -1,3 +1,4 @@
+// Redistribution in steps of one collective each, with uneven shards padded to the largest, and autograd functions.
 #include <lockstep/global/redistribute.h>
 
 #include <lockstep/comm/collectives.h>

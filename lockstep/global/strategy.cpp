@@ -1,3 +1,4 @@
+// A parser of strategies, such as ((2, 1), (4, 1)), and their translation to placements of weights on mesh axes.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>

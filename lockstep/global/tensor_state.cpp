@@ -1,3 +1,4 @@
+// A c10::StorageImpl that holds a global tensor's state and shows the address of this rank's part as its data.
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/tensor_state.h>
 

@@ -1,3 +1,4 @@
+// The order of steps between placements: reductions, release of shards from the last axis on, then new shards.
 #include <lockstep/global/transitions.h>
 
 namespace lockstep::global {

@@ -1,3 +1,4 @@
+// Batch norm on CPUs by vectorized loops with statistics in double; other devices take libtorch's operators.
 #include <lockstep/kernels/batch_norm.h>
 #include <lockstep/kernels/batch_norm_anywhere.h>
 

@@ -1,3 +1,4 @@
+// Moments, normalization and gradients of batch norms, written as libtorch operators for any device.
 #include <lockstep/kernels/batch_norm_anywhere.h>
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// Convolutions as a sum of matrix products, one for each element of the kernel, in channels_last memory.
 #include <lockstep/kernels/matrix_convolution.h>
 
 #include <torch/torch.h>

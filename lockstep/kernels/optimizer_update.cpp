@@ -1,3 +1,4 @@
+// SGD, Adam and AdamW by libtorch's fused CUDA kernels, in one launch for all tensors with equal settings and step.
 #include <lockstep/compat/fused_updates.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/kernels/optimizer_update.h>

@@ -1,3 +1,4 @@
+// An autograd node that runs a block's forward again in backward, with its random numbers and casts of before.
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/kernels/recompute.h>
 

@@ -1,3 +1,4 @@
+// The number of threads of libtorch, OpenMP and the loaded BLAS (OpenBLAS, MKL, BLIS), set by functions from dlsym.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/tuning.h>
 

@@ -1,3 +1,4 @@
+// Data parallel set-up. Order: compare replicas, broadcast parameters and buffers, sort parameters for the reducer.
 #include <lockstep/base/error.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/reducer.h>

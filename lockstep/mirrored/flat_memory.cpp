@@ -1,3 +1,4 @@
+// Views of a flat buffer that keep a tensor's strides, and buffers in memory that the group allocates.
 #include <lockstep/mirrored/flat_memory.h>
 
 #include <lockstep/comm/collectives.h>

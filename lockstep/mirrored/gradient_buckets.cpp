@@ -1,3 +1,4 @@
+// Buckets in flat memory with a tail of marks (used, gave up, votes, owner) that is reduced with the gradients.
 #include <lockstep/mirrored/gradient_buckets.h>
 
 #include <lockstep/base/error.h>

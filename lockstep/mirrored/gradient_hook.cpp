@@ -1,3 +1,4 @@
+// Pre- and post-hooks of autograd's gradient accumulators, made again when a leaf's accumulator is another one.
 #include <lockstep/mirrored/gradient_hook.h>
 
 #include <torch/csrc/autograd/engine.h>

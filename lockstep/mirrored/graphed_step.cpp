@@ -1,3 +1,4 @@
+// The recording of a training step after three steps as written; where it is not possible, all steps stay so.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/recorded_update.h>

@@ -1,3 +1,4 @@
+// Bucket plans in order of gradients, the sizes of their arenas, and equal shards of arenas cut into pieces.
 #include <lockstep/mirrored/parameter_layout.h>
 
 #include <algorithm>

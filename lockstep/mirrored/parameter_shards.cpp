@@ -1,3 +1,4 @@
+// Parameters moved into flat arenas, of which each rank updates its shard; an all_gather shares the updates.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/mirrored/flat_memory.h>

@@ -1,3 +1,5 @@
+// A round as states: opened by the first gradient, buckets launched in a fixed order, ended by autograd's callback or
+// given up after an exception, which the next round makes up for.
 #include <lockstep/mirrored/reducer.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The list of a module's tensors, the comparison of its text between ranks, and broadcasts in packed pieces of 32 MB.
 #include <lockstep/mirrored/replica.h>
 
 #include <lockstep/base/error.h>

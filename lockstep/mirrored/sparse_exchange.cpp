@@ -1,3 +1,4 @@
+// The exchange of rows by all_gather: counts first, then padded ids and values, added up along the sum tree.
 #include <lockstep/mirrored/sparse_exchange.h>
 
 #include <lockstep/base/error.h>

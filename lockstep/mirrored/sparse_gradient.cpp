@@ -1,3 +1,4 @@
+// Conversions between libtorch's sparse COO gradients, rows sorted by id, and dense gradients.
 #include <lockstep/mirrored/sparse_gradient.h>
 
 #include <lockstep/base/error.h>

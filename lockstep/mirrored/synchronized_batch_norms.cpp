@@ -1,3 +1,4 @@
+// Kernels of aten::batch_norm that find synchronized layers by their running mean, and their autograd function.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/kernels/batch_norm.h>

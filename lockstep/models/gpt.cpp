@@ -1,3 +1,4 @@
+// A GPT with GPT-2's initialization; attention by libtorch's fused kernel, or by single operators for global tensors.
 #include <lockstep/base/error.h>
 #include <lockstep/compat/attention.h>
 #include <lockstep/models/gpt.h>

@@ -1,3 +1,4 @@
+// LeNet-5's layers, and the padding of 28 x 28 pictures.
 #include <lockstep/models/lenet.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Linear layers of given widths with ReLU between them, over flattened input.
 #include <lockstep/models/mlp.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The check of a batch's shape that all picture classifiers share.
 #include <lockstep/models/network.h>
 
 #include <lockstep/base/error.h>

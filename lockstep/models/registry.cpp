@@ -1,3 +1,4 @@
+// The table of picture classifiers by name, with checks of sizes and memory before one is built.
 #include <lockstep/models/registry.h>
 
 #include <lockstep/base/available_memory.h>

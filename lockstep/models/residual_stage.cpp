@@ -1,3 +1,4 @@
+// Basic and bottleneck blocks with three kinds of shortcut (projection, padding, pooled), and their initialization.
 #include <lockstep/kernels/recompute.h>
 #include <lockstep/models/residual_stage.h>
 

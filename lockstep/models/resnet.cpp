@@ -1,3 +1,4 @@
+// ResNet-18, -34 and -50 as torchvision builds them, in the same order of random numbers.
 #include <lockstep/models/resnet.h>
 
 namespace lockstep::models {

@@ -1,3 +1,4 @@
+// ResNet-20 and its kind: a 3 x 3 stem and three stages of basic blocks with parameter-free shortcuts.
 #include <lockstep/models/resnet_cifar.h>
 
 #include <lockstep/models/residual_stage.h>

@@ -1,3 +1,5 @@
+// An embedding that is local, or fetches the distinct rows of a batch from a server and collects their gradients in a
+// hook. A thread-local flag during construction decides which.
 #include <lockstep/base/error.h>
 #include <lockstep/models/distant_rows.h>
 #include <lockstep/rows/initial_row.h>

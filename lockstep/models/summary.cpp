@@ -1,3 +1,4 @@
+// The table of a module's parameters and buffers as text; shared tensors are counted once.
 #include <lockstep/models/registry.h>
 
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// VGG11: the table of its convolutions, global average pooling, linear layers, and their initialization.
 #include <lockstep/models/vgg.h>
 
 #include <lockstep/base/error.h>

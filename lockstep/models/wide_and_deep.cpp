@@ -1,3 +1,4 @@
+// Wide & Deep over two embedding tables, local or on parameter servers, with the check of their memory.
 #include <lockstep/models/wide_and_deep.h>
 
 #include <lockstep/base/available_memory.h>

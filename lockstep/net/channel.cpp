@@ -1,3 +1,4 @@
+// Coroutines over Boost.Beast: HTTP requests and answers, WebSocket messages and TLS handshakes, with deadlines.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/net/channel.h>

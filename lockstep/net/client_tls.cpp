@@ -1,3 +1,4 @@
+// Client contexts for TLS 1.2 or newer, from PEM files or PEM texts, or with the system's authorities.
 #include <lockstep/base/error.h>
 #include <lockstep/net/client_tls.h>
 

@@ -1,3 +1,4 @@
+// A blocking HTTP client over a Channel on its own io_context: one kept connection, cancellable from another thread.
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/net/channel.h>

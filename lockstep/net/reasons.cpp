@@ -1,3 +1,4 @@
+// A translation of Asio, Beast and OpenSSL errors (alerts, certificate verification) into reasons with a remedy.
 #include <lockstep/base/error.h>
 #include <lockstep/net/reasons.h>
 

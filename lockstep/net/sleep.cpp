@@ -1,3 +1,4 @@
+// A coroutine's wait on a steady timer, which cancelling the timer ends early.
 #include <lockstep/net/sleep.h>
 
 #include <boost/asio/redirect_error.hpp>

@@ -1,3 +1,4 @@
+// An OpenSSL connection over a buffered non-blocking socket, through a BIO that moves many records per system call.
 #include <lockstep/base/error.h>
 #include <lockstep/net/reasons.h>
 #include <lockstep/net/tls_stream.h>

@@ -1,3 +1,4 @@
+// The OCR parts of this build: text recognition always, text detection or its stand-ins by LOCKSTEP_HAS_OCR.
 #include <lockstep/ocr/parts.h>
 
 #include <lockstep/ocr/missing_parts.h>

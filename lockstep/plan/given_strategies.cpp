@@ -1,3 +1,4 @@
+// The names of a graph's operators, by module and by whether they read weights, and the strategies set for them.
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/program.h>
 #include <lockstep/plan/given_strategies.h>

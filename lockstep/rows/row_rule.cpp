@@ -1,3 +1,4 @@
+// Update loops of row optimizers (SGD, momentum, Adagrad, lazy Adam, FTRL), compiled with and without weight decay.
 #include <lockstep/rows/row_rule.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Sums of sparse rows: by id in order of occurrence, and over ranks by the caller's tree, in blocks to save memory.
 #include <lockstep/rows/sparse_rows.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Flags of MMEngine's and MindOCR's scripts, translated into overrides KEY=VALUE; misplaced flags are refused.
 #include <lockstep/base/error.h>
 #include <lockstep/base/foreign_keys.h>
 #include <lockstep/runner/foreign_arguments.h>

@@ -1,3 +1,4 @@
+// The commands eval and predict: weights and configuration of a run, and results as JSON, lines and safetensors.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/writable_file.h>

@@ -1,3 +1,4 @@
+// Options of a training program (--config, KEY=VALUE, --launcher, ...), and the lists of its keys and parts.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>

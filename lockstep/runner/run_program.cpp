@@ -1,3 +1,4 @@
+// The choice between a dry run, which prints the process's role and the plan, and an action of a Trainer.
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/scheduler_role.h>

@@ -1,3 +1,4 @@
+// A process in the role of a scheduler: server options from the cluster's settings, state in a folder or etcd.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

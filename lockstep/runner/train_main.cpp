@@ -1,3 +1,4 @@
+// train_main(): a program's main function, from its arguments to training, eval or predict, and to an exit code.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/measure.h>

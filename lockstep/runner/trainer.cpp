@@ -1,3 +1,4 @@
+// The Trainer: its process becomes a scheduler, the launcher of its node, or a rank that trains and evaluates.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>

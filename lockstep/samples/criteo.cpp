@@ -1,3 +1,4 @@
+// The data set criteo: lines of an indexed file, parsed when a sample is taken, with rows by vocabulary or by hash.
 #include <lockstep/base/error.h>
 #include <lockstep/data/criteo_rows.h>
 #include <lockstep/data/files/bad_items.h>

@@ -1,3 +1,5 @@
+// Batches of samples made ahead by threads, collation (stack, pad, list) and random numbers by step name; also data
+// sets of tensors and of transformed samples.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/prefetcher.h>

@@ -1,3 +1,4 @@
+// The data set image_folder: a sorted listing of class folders, whose pictures are decoded when a sample is taken.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>

@@ -1,3 +1,4 @@
+// The data set image_list: a list parsed at the start, whose pictures are decoded when a sample is taken.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>

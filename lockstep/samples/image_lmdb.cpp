@@ -1,3 +1,4 @@
+// The data set image_lmdb: pictures and labels of LMDB databases as samples.
 #include <lockstep/base/error.h>
 #include <lockstep/samples/image_lmdb.h>
 #include <lockstep/samples/lmdb_pictures.h>

@@ -1,3 +1,4 @@
+// Lookup of encoded pictures and labels by number across LMDB databases (keys num-samples, image-%09d, label-%09d).
 #include <lockstep/samples/lmdb_pictures.h>
 
 #include <lockstep/base/error.h>

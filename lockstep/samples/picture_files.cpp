@@ -1,3 +1,4 @@
+// A data set of unlabelled picture files, listed once and decoded one by one, for predictions.
 #include <lockstep/samples/picture_files.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Shared code of data sets of picture files: options, decoding, collation, class names and labels.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>

@@ -1,3 +1,4 @@
+// Picture operations on HWC tensors with torchvision's rounding: resize, crop, pad, flip, colours (hue through HSV).
 #include <lockstep/samples/picture_steps.h>
 
 #include <ATen/ATen.h>

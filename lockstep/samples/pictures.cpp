@@ -1,3 +1,4 @@
+// An adapter from the loader of small pictures to samples: tensors share the memory of the loader's batches.
 #include <lockstep/data/loader.h>
 #include <lockstep/samples/pictures.h>
 

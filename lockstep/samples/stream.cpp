@@ -1,3 +1,5 @@
+// Random access to shards that are read forwards only: an index of windows, a cache of the last windows read, and an
+// order that shuffles windows, samples within them, and the shards' turns.
 #include <lockstep/base/error.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/dataset.h>

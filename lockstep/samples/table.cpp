@@ -1,3 +1,4 @@
+// The data set of CSV tables: columns by header, statistics and vocabularies of the training file, one-hot features.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>

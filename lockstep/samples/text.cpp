@@ -1,3 +1,4 @@
+// The data set of a mapped token file, cut into windows; training has the beginning, evaluation the end.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/token_file.h>

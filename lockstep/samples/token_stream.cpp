@@ -1,3 +1,4 @@
+// Readers of token shards that can resume: binary files at a token number, text and JSON lines at a byte and a token.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>

@@ -1,3 +1,4 @@
+// The scheduler's JSON messages: each lists its fields once, for a reader with limits and for a writer.
 #include <lockstep/base/error.h>
 #include <lockstep/scheduler/messages.h>
 

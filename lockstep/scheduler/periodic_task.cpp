@@ -1,3 +1,4 @@
+// A coroutine that sleeps for an interval, calls a function, and repeats.
 #include <lockstep/net/sleep.h>
 #include <lockstep/scheduler/periodic_task.h>
 

@@ -1,3 +1,4 @@
+// Pulls and pushes of a worker, split by server and sent in pieces in turn, so that all servers work at a time.
 #include <lockstep/base/error.h>
 #include <lockstep/servers/client.h>
 #include <lockstep/servers/held_rows.h>

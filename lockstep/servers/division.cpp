@@ -1,3 +1,4 @@
+// The subgroups of a job with servers: one of all workers, and a pair for each worker and server.
 #include <lockstep/base/error.h>
 #include <lockstep/servers/division.h>
 

@@ -1,3 +1,4 @@
+// The plan of a recovery: which servers take back a step, which take rows from a neighbour's copy, what prevents it.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/servers/held_rows.h>

@@ -1,3 +1,4 @@
+// Runs of rows cut into pieces with two buffers, so that a piece travels while the other is filled or read.
 #include <lockstep/base/error.h>
 #include <lockstep/servers/messages.h>
 

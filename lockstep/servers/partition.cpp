@@ -1,3 +1,4 @@
+// The partition of rows by hash (FNV-1a of the table, mixed with the id) or by even ranges of ids.
 #include <lockstep/base/error.h>
 #include <lockstep/rows/initial_row.h>
 #include <lockstep/servers/partition.h>

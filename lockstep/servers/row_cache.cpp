@@ -1,3 +1,4 @@
+// A cache of rows by table and id, limited in size and emptied when the step changes.
 #include <lockstep/servers/row_cache.h>
 
 namespace lockstep::servers {

@@ -1,3 +1,5 @@
+// One thread for each worker over the shared rows; the thread of the last gradients of a step makes the update, or,
+// with workers that may be ahead, each thread its own.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/sum_tree.h>
 #include <lockstep/servers/messages.h>

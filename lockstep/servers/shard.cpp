@@ -1,3 +1,4 @@
+// A hash table with open addressing from ids to rows in blocks, with the rows before the last update for take-back.
 #include <lockstep/rows/initial_row.h>
 #include <lockstep/servers/shard.h>
 

@@ -1,3 +1,4 @@
+// Completed steps by worker, from which follows which workers a request has to wait for.
 #include <lockstep/servers/worker_clocks.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A store client for several threads: requests have numbers, and one waiting thread reads answers for all.
 #include <lockstep/base/error.h>
 #include <lockstep/net/tls_stream.h>
 #include <lockstep/store/client.h>

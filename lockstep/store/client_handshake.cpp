@@ -1,3 +1,4 @@
+// Greeting, TLS if required, then proofs of the secret or the check of the user, until a store accepts a client.
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/store/client_handshake.h>

@@ -1,3 +1,4 @@
+// TCP listeners on given addresses at one port, or on all addresses of IPv6 and IPv4.
 #include <lockstep/store/listen.h>
 
 #include <netdb.h>

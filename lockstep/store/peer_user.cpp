@@ -1,3 +1,4 @@
+// A search in /proc/net/tcp and tcp6 for the other end of a local connection, and its uid.
 #include <lockstep/store/peer_user.h>
 
 #include <lockstep/world/host_addresses.h>

@@ -1,3 +1,4 @@
+// An encoder and a decoder of the store's messages, and the lines of its handshake with their proofs.
 #include <lockstep/store/protocol.h>
 
 #include <lockstep/base/secret.h>

@@ -1,3 +1,4 @@
+// A copy of the store: its leader holds an answer until all members have the change and the lease is valid.
 #include <lockstep/base/secret.h>
 #include <lockstep/store/replica.h>
 

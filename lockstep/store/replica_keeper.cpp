@@ -1,3 +1,4 @@
+// A thread beside a replica: follows the leader by long polling, or probes members and stands for election.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/store/replica_keeper.h>

@@ -1,3 +1,4 @@
+// The store's listeners and the thread of its event loop; without TLS where all addresses are loopback.
 #include <lockstep/store/server.h>
 
 #include <lockstep/base/log.h>

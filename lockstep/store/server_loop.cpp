@@ -1,3 +1,4 @@
+// An epoll loop over the store's connections, each a state machine: hello, TLS, proof, member or refused.
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>

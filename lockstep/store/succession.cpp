@@ -1,3 +1,4 @@
+// Majority rules over views: who may go on, succeed or vote, and which of the processes that were probed leads.
 #include <lockstep/store/succession.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The wire form of addresses, views and standings of a store with copies.
 #include <lockstep/store/view.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Rules for system.device: enough CUDA devices for the ranks of a host, and the choice between CPU and CUDA.
 #include <lockstep/base/error.h>
 #include <lockstep/train/device.h>
 

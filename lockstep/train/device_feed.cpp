@@ -1,3 +1,4 @@
+// A thread that holds one batch ahead of the consumer, copied from pinned memory to the device on its own stream.
 #include <lockstep/comm/device/lane.h>
 #include <lockstep/train/device_feed.h>
 

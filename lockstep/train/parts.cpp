@@ -1,3 +1,5 @@
+// The registry of built-in parts: models, data, tasks, losses, optimizers, schedules, metrics, transforms, callbacks,
+// wrappers.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/data/format.h>

@@ -1,3 +1,4 @@
+// The conversion of transform lists in YAML to specs of the picture pipeline; evaluation leaves out the random steps.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>

@@ -1,3 +1,4 @@
+// The arithmetic of a run's length: batches to steps, epochs and sinks to total steps, warm-up, and the schedule.
 #include <lockstep/base/error.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/plan.h>

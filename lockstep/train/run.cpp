@@ -1,3 +1,5 @@
+// The sequence of a training run on a rank: log, lock, agreement of ranks, plan, folders, session, results; a loss of
+// ranks keeps the state for recovery. The last ranks of a job may be parameter servers instead.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>

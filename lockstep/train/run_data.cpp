@@ -1,3 +1,4 @@
+// The data of a rank: sampler options from the batch and remainder keys, loader options, and batches on the device.
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device_feed.h>

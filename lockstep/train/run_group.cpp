@@ -1,3 +1,4 @@
+// The connection of a run's group from the configuration, with checks of world and devices, and the run's plan.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The construction of a run's model: seed, module, device, memory format, frozen parameters, recomputation, weights.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/recompute.h>
 #include <lockstep/kernels/tuning.h>

@@ -1,3 +1,4 @@
+// Process-wide settings of libtorch and malloc: threads, determinism, TF32, kept memory, seeds of the generators.
 #include <lockstep/base/environment.h>
 #include <lockstep/data/random.h>
 #include <lockstep/kernels/tuning.h>

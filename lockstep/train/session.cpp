@@ -1,3 +1,5 @@
+// The training loop of a rank: epochs and steps, evaluations and saves when due; and what recovery keeps: buffers of
+// before a step, the state after a loss of ranks, the comparison of a repeated step.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>

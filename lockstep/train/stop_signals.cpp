@@ -1,3 +1,4 @@
+// Signal handlers that store the first stop signal in a lock-free atomic, and the former actions for restoration.
 #include <lockstep/train/stop_signals.h>
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// The defaults of Task and Metric: metrics as sum over count, errors for optional operations that are not overridden.
 #include <lockstep/base/error.h>
 #include <lockstep/train/task.h>
 

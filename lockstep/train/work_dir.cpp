@@ -1,3 +1,4 @@
+// The list of paths that a run writes, and a probe that a folder can be made and takes a file.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>

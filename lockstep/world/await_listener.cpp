@@ -1,3 +1,4 @@
+// Non-blocking TCP connects, repeated with pauses that double; self-connections count as refused.
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/world/await_listener.h>
 

@@ -1,3 +1,4 @@
+// Addresses from getaddrinfo(3) and getifaddrs(3) as text, IPv4 first, and tests for loopback and this host.
 #include <lockstep/base/this_host.h>
 #include <lockstep/world/host_addresses.h>
 

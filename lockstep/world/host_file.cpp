@@ -1,3 +1,4 @@
+// A parser of host lists with slots: files of MPI launchers and DeepSpeed, and variables of PBS, LSF, SGE and Slurm.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>

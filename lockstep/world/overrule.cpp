@@ -1,3 +1,4 @@
+// The precedence among launchers whose variables are set together, and the contradictions that are errors.
 #include <lockstep/base/error.h>
 #include <lockstep/world/start.h>
 

@@ -1,3 +1,4 @@
+// A writer of Ascend rank tables (HCCL's JSON, version 1.0) for one server, and the merge of several.
 #include <lockstep/base/parse.h>
 #include <lockstep/world/rank_table.h>
 

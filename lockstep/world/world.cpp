@@ -1,3 +1,4 @@
+// detect_world(): the world of a process that is one rank, and its description in words.
 #include <lockstep/base/error.h>
 #include <lockstep/world/start.h>
 

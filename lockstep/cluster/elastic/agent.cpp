@@ -1,3 +1,4 @@
+// The main loop of an elastic launcher: joins the job, runs its node's ranks round by round, and reports their ends.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>

@@ -1,3 +1,4 @@
+// Lines that begin with "lockstep run:" on an agent's stderr, and the intervals between repeated ones.
 #include <lockstep/cluster/elastic/agent_log.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// An agent's ticket, heartbeats and takeover of a silent coordinator, on a thread of its own (the Watcher).
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/elastic/agent_membership.h>

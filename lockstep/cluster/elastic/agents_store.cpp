@@ -1,3 +1,4 @@
+// The rendezvous c10d: a launcher on the endpoint's host opens the store, and the others join it with copies.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

@@ -1,3 +1,4 @@
+// The coordinator of an elastic job: heartbeats read from the store, and decisions written there by compare and set.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/coordinator.h>
 

@@ -1,3 +1,4 @@
+// The rules of an elastic job, gathering and running: forming a round, replacing, refusing, restarting, closing.
 #include <lockstep/cluster/elastic/decide.h>
 
 #include <fmt/format.h>

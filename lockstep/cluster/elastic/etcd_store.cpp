@@ -1,3 +1,4 @@
+// Transactions of etcd v3 as a key-value store, under one lease for each job; tickets make repeated additions safe.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>

@@ -1,3 +1,4 @@
+// JSON texts of the agents' store: node descriptions, heartbeats, the job's state, places and members of a round.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/job_state.h>
 #include <lockstep/cluster/elastic/json_text.h>

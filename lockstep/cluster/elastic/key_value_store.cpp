@@ -1,3 +1,4 @@
+// A key-value store in memory: texts and counters in two maps under one mutex.
 #include <lockstep/cluster/elastic/key_value_store.h>
 
 namespace lockstep::cluster::elastic {

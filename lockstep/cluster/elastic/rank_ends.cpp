@@ -1,3 +1,4 @@
+// The ends of a node's ranks as JSON, put on one clock, and the job's outcome over the nodes of a round.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/json_text.h>
 #include <lockstep/cluster/elastic/rank_ends.h>

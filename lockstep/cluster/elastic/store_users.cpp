@@ -1,3 +1,4 @@
+// Two counters in the agents' store, users and signs of life: its holder stays while both show that it is used.
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/processes/event_loop.h>
 

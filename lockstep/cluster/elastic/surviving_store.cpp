@@ -1,3 +1,4 @@
+// A store client that follows the holder among the copies: a request is repeated there, and a change is done once.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>

@@ -1,3 +1,4 @@
+// A parser of HOST:PORT and of etcd://HOST:PORT,.../KEY; etcds:// takes TLS files after a question mark.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/etcd/address.h>

@@ -1,3 +1,4 @@
+// A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/etcd/client.h>

@@ -1,3 +1,4 @@
+// Requests and answers of etcd's transactions (/v3/kv/txn) and leases as JSON.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>

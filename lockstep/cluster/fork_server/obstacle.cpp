@@ -1,3 +1,4 @@
+// Conditions for forked ranks: a program linked against Lockstep (by its ELF file), no setuid, equal arguments.
 #include <lockstep/base/error.h>
 #include <lockstep/base/spawn.h>
 #include <lockstep/base/unique_fd.h>

@@ -1,3 +1,4 @@
+// A queue before stdout or stderr, written in pieces of PIPE_BUF bytes that do not block.
 #include <lockstep/cluster/output/console_sink.h>
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+// Log folders of a launch: torchrun's layout, or a locked temporary folder; abandoned ones are removed.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/output/log_folder.h>
 

@@ -1,3 +1,4 @@
+// Rules from --redirects, --tee and filters to the outlets of one rank, and the prefix of its lines.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/this_host.h>

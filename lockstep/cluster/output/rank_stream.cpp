@@ -1,3 +1,4 @@
+// A rank's pipe: bytes to its log file, lines with a prefix to the console, and chosen lines to a filtered log.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/output/rank_stream.h>
 

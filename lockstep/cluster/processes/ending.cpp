@@ -1,3 +1,4 @@
+// A state machine of the end of a job: running, settling, asked (SIGTERM), killed (SIGKILL), given up.
 #include <lockstep/cluster/processes/ending.h>
 
 #include <csignal>

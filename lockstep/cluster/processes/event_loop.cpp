@@ -1,3 +1,4 @@
+// poll(2) with callbacks, signals as a signalfd on the main thread, and SIGPIPE and SIGXFSZ ignored for a while.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/processes/event_loop.h>
 

@@ -1,3 +1,4 @@
+// A fork that runs a function: process group, parent-death signal, variables, error file, and its reaping.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/processes/forked_child.h>

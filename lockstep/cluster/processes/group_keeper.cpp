@@ -1,3 +1,4 @@
+// A small forked process in a rank's group, which kills the group when the pipe from the launcher closes.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/processes/group_keeper.h>
 

@@ -1,3 +1,4 @@
+// A pidfd of a helper process, and its exit status read without reaping it.
 #include <lockstep/cluster/processes/helper.h>
 
 #include <sys/syscall.h>

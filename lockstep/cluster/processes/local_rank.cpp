@@ -1,3 +1,4 @@
+// A started rank: child, group keeper and two output streams, with the signals it was sent and how it ended.
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/processes/local_rank.h>
 

@@ -1,3 +1,4 @@
+// A list of this process's other threads from /proc, after a trial fork that ends the thread pool of OpenBLAS.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/processes/lone_thread.h>
 

@@ -1,3 +1,4 @@
+// A scheduler server on a thread of the launcher; a pipe carries lost and returned ranks to the launcher's loop.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

@@ -1,3 +1,4 @@
+// The launcher's record of lost ranks: events of the job service, mishaps apart from decisions, repeated deaths.
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/replace/job_service.h>

@@ -1,3 +1,4 @@
+// The choice of a CUDA device by option, local rank and CUDA_VISIBLE_DEVICES, with the errors where there is none.
 #include <lockstep/comm/device/choose.h>
 
 #include <lockstep/base/environment.h>

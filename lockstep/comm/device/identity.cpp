@@ -1,3 +1,4 @@
+// The identities of devices as texts of fixed length, and the search for ranks with the same device UUID.
 #include <lockstep/comm/device/identity.h>
 
 #include <lockstep/base/error.h>

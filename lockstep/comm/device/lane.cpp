@@ -1,3 +1,4 @@
+// A side stream with high priority for collectives, joined to the program's current stream by events on both sides.
 #include <lockstep/comm/device/lane.h>
 
 #include <ATen/core/Tensor.h>

@@ -1,3 +1,4 @@
+// A thread that polls the oldest device operation: it fails the group after a timeout or an error that persists.
 #include <lockstep/comm/device/watch.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The exchange between the doctors of all ranks, over the store: facts to rank 0, then hosts, views, and the verdict.
 #include <lockstep/comm/doctor/consult.h>
 
 #include <lockstep/base/error.h>

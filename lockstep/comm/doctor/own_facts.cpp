@@ -1,3 +1,4 @@
+// This rank's facts for the doctor: addresses as connect() chooses them, names, ports, files, devices and settings.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/choose.h>

@@ -1,3 +1,4 @@
+// A thread that runs the doctor when connect() takes longer than LOCKSTEP_DOCTOR_AFTER_S (20 s by default).
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>

@@ -1,3 +1,4 @@
+// ProcessGroupGloo with an exchange of texts, with slots for own messages, and with a close that ends pending waits.
 #include <lockstep/comm/gloo/closable_gloo.h>
 
 #include <lockstep/comm/gloo/without_sigpipe.h>

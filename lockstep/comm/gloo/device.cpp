@@ -1,3 +1,4 @@
+// The choice of the address for Gloo's TCP device: a named interface, loopback on one host, the meeting's address.
 #include <lockstep/comm/gloo/device.h>
 
 #include <lockstep/base/error.h>

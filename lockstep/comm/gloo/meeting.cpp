@@ -1,3 +1,4 @@
+// The connection of ProcessGroupGloo, with a second thread that ends its waits when a rank is lost or time is over.
 #include <lockstep/comm/gloo/meeting.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Messages over Gloo as two c10d messages, length and content, each pair waited for by a thread of its own.
 #include <lockstep/comm/gloo/messenger.h>
 
 #include <lockstep/base/error.h>

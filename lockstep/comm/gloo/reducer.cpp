@@ -1,3 +1,4 @@
+// Reductions over Gloo's unbound buffers on two threads: up to two exchanges of a reduction are under way at a time.
 #include <lockstep/comm/gloo/reducer.h>
 #include <lockstep/comm/gloo/states.h>
 #include <lockstep/comm/gloo/without_sigpipe.h>

@@ -1,3 +1,4 @@
+// Work states over c10d::Work and futures, with checks of peers while they wait, and Gloo's exceptions as Errors.
 #include <lockstep/comm/gloo/states.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The engines under the hierarchy backend: two of shared memory in each host, one network across hosts, one direct.
 #include <lockstep/comm/hierarchy/plans.h>
 
 #include <lockstep/comm/backends.h>

@@ -1,3 +1,4 @@
+// Queues of operations by engine: under a lock, every test or wait advances the steps of all pending operations.
 #include <lockstep/comm/hierarchy/pipeline.h>
 
 #include <lockstep/comm/progress.h>

@@ -1,3 +1,4 @@
+// The cut of a tensor into slices, one for each column of ranks, on cache lines, and their broadcasts inside a host.
 #include <lockstep/comm/hierarchy/plans.h>
 
 #include <lockstep/comm/work_states.h>

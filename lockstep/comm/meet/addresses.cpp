@@ -1,3 +1,4 @@
+// Addresses of this host: interfaces by name patterns (LOCKSTEP_SOCKET_IFNAME), and the kernel's route to a peer.
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/addresses.h>

@@ -1,3 +1,4 @@
+// TCPStore on a given socket: as masterListenFd where c10d has that, else by dup3 over the store's own listener.
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/listening_store.h>
 #include <lockstep/compat/libtorch.h>

@@ -1,3 +1,4 @@
+// Lost processes by pidfd and poll, and lost hosts by TCP keepalive, set on the sockets found in /proc/self/fd.
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/meet/lost_peers.h>

@@ -1,3 +1,4 @@
+// The identity of a rank and process, and the text (JSON) of a list of ranks, in which each host's data stand once.
 #include <lockstep/comm/meet/rendezvous.h>
 
 #include <lockstep/base/error.h>

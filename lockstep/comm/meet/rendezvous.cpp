@@ -1,3 +1,5 @@
+// The rendezvous over the store's keys: each rank sets its presence, the first of each 64 collects its group, and
+// rank 0 collects the groups and publishes the outcome: the list of ranks, or the ranks that are missing.
 #include <lockstep/comm/meet/rendezvous.h>
 
 #include <lockstep/base/error.h>

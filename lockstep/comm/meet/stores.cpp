@@ -1,3 +1,4 @@
+// c10d's store interface over the client of Lockstep's own store, and TCPStore clients that connect in time.
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/compat/libtorch.h>
 

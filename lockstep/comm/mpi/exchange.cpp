@@ -1,3 +1,4 @@
+// An allgather and a broadcast of texts of fixed length on MPI_COMM_WORLD, and a check that launcher and MPI fit.
 #include <lockstep/comm/mpi/exchange.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The start of MPI with all threads allowed, its end at exit, errors as exceptions, and communicators of groups.
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <lockstep/base/error.h>

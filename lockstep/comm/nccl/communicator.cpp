@@ -1,3 +1,4 @@
+// A nonblocking ncclComm_t: launches and splits polled until settled, finalized or aborted at the end.
 #include <lockstep/comm/nccl/communicator.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The all_reduce of large tensors in shared memory, by chunks: stage, reduce this rank's slice, collect the others'.
 #include <lockstep/comm/shm/collectives.h>
 
 #include <algorithm>

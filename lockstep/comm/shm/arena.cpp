@@ -1,3 +1,4 @@
+// Blocks of one anonymous file, with a part on own pages for each rank, and the search for the block of a pointer.
 #include <lockstep/comm/shm/arena.h>
 
 #include <lockstep/base/available_memory.h>

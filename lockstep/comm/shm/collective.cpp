@@ -1,3 +1,4 @@
+// The states of a collective in shared memory: enter with a signature, compare all signatures, then stage or share.
 #include <lockstep/comm/shm/collectives.h>
 
 #include <fmt/format.h>

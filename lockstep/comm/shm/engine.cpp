@@ -1,3 +1,4 @@
+// The progress loop of shared memory: advance collectives and messages, spin, yield, sleep, and check for lost ranks.
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/waiting.h>
 

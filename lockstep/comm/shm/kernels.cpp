@@ -1,3 +1,4 @@
+// The choice of reduction kernels by the instruction sets of this CPU (baseline, AVX2, AVX-512), dtype and operator.
 #include <lockstep/comm/shm/kernels.h>
 
 namespace lockstep::shm {

@@ -1,3 +1,5 @@
+// The handshake of a shared-memory group. Order: hello of each rank with its lifeline, welcome with memory files
+// and all lifelines, ready of each rank, and a last word of rank 0; or a refusal to all.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/meeting.h>
 

@@ -1,3 +1,4 @@
+// Shared memory by memfd_create: aligned mappings, pages committed and released by fallocate, huge pages by madvise.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/memory.h>
 

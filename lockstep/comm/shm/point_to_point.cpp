@@ -1,3 +1,4 @@
+// Messages through one ring buffer for each pair of ranks: framed, in pieces, and kept aside when no receive waits.
 #include <lockstep/comm/shm/point_to_point.h>
 #include <lockstep/comm/shm/waiting.h>
 

@@ -1,3 +1,4 @@
+// Abstract Unix sockets of kind SOCK_SEQPACKET: descriptors sent by SCM_RIGHTS, peers accepted of the same user only.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/socket.h>
 

@@ -1,3 +1,4 @@
+// Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and takes what it needs.
 #include <lockstep/comm/shm/collectives.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The steps of waiting with an adaptive time to spin, and futexes in shared memory with a bit for each sleeping rank.
 #include <lockstep/comm/shm/waiting.h>
 
 #include <linux/futex.h>

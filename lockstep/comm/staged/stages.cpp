@@ -1,3 +1,4 @@
+// A thread over two queues, of operations that copy to pinned host memory and of operations on the CPU's backend.
 #include <lockstep/comm/staged/stages.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The frames of a connection in order of call, and queues of messages by tag: offered, posted, awaited and arrived.
 #include <lockstep/comm/tls/link.h>
 
 #include <sys/socket.h>

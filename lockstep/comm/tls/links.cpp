@@ -1,3 +1,4 @@
+// An epoll loop over the connections of a group, on one thread; calling threads send short messages where they can.
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/comm/tls/links.h>
 

@@ -1,3 +1,4 @@
+// A rank's port, token and numeric host as text in the store, and nonblocking sockets that listen there or connect.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>

@@ -1,3 +1,4 @@
+// The poll loop that connects all pairs of ranks. Order: addresses, attempts, accepts, handshakes, checks.
 #include <lockstep/comm/tls/meeting.h>
 
 #include <lockstep/base/error.h>

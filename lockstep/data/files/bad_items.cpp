@@ -1,3 +1,4 @@
+// The key on_error of data sets, and the counter of items that were left out.
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
 

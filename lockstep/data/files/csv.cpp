@@ -1,3 +1,4 @@
+// A CSV parser that consumes its text cell by cell and resumes after a bad row; also plain iteration over lines.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/csv.h>
 

@@ -1,3 +1,4 @@
+// A bounds-checked reader of the EXIF orientation (JPEG segments, TIFF directory), and the turn that it requires.
 #include <lockstep/data/files/exif.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tokens of a document from raw bytes or a JSON line (nlohmann::json), and the check against the vocabulary.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/data/files/json_tokens.h>

@@ -1,3 +1,4 @@
+// Random access to lines of a mapped file: from the nearest of every 32nd line's offset by a scan for line ends.
 #include <lockstep/data/files/line_file.h>
 
 #include <algorithm>

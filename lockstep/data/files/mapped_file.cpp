@@ -1,3 +1,4 @@
+// A read-only, shared mmap of a regular file; an empty file is not mapped.
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/data/files/mapped_file.h>

@@ -1,3 +1,4 @@
+// The choice of JPEG or PNG decoder by the first bytes, then conversion to grey and the turn by EXIF orientation.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>

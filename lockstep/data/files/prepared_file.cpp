@@ -1,3 +1,5 @@
+// The disk cache of numbers computed from a file: a header of 512 bytes (source, purpose), little-endian numbers.
+// One process computes them under an flock on the source, and the others poll.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>

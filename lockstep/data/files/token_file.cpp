@@ -1,3 +1,4 @@
+// A view of little-endian tokens of 1, 2 or 4 bytes, which are decoded and compared with the vocabulary when copied.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/token_file.h>
 

@@ -1,3 +1,4 @@
+// The ambient mesh. Order: that of the thread's scope, that of its last operator, the last one made in the process.
 #include <lockstep/global/dispatch/ambient_mesh.h>
 
 #include <mutex>

@@ -1,3 +1,4 @@
+// The operators that autocast runs in 16 bits or in float32 for global tensors, and the boxed kernels that cast.
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/dispatch/autocast.h>
 #include <lockstep/global/tensor_state.h>

@@ -1,3 +1,4 @@
+// Tensor arguments of a boxed call, taken and replaced by position, and result shapes by meta kernel or by rule.
 #include <lockstep/global/dispatch/call_tensors.h>
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// The chain of view calls behind a fetched view, by which it is fetched again, and writes go back to the root.
 #include <lockstep/global/dispatch/fetched_view.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,5 @@
+// The boxed kernel behind every operator on global tensors. Order: key, plan from the cache or the planner, inputs
+// redistributed, local call, results wrapped; a direct plan skips redistribution.
 #include <lockstep/global/dispatch/kernel.h>
 
 #include <lockstep/base/error.h>

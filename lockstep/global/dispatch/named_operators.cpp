@@ -1,3 +1,4 @@
+// Module, parameter mark and operator number in a few bits of each tensor, from which a call's module is found.
 #include <lockstep/global/dispatch/named_operators.h>
 
 #include <lockstep/global/dispatch/call_tensors.h>

@@ -1,3 +1,4 @@
+// The schema of an operator, read once: written arguments, views, out variants. The cache has a part for each thread.
 #include <lockstep/global/dispatch/op_info.h>
 
 #include <lockstep/global/dispatch/call_tensors.h>

@@ -1,3 +1,4 @@
+// Hashes and texts of operators and redistributions for the mesh's trace, and which operators are left out of it.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/operator_scope.h>

@@ -1,3 +1,5 @@
+// The parts of a call's inputs, with partial values reduced in place where no other tensor shares the memory, and
+// results that are wrapped as new global tensors or assigned to the caller's.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>

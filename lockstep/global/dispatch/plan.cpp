@@ -1,3 +1,4 @@
+// The cache of plans behind a lock, and the key of a call: its operator, placements, sizes, strides and numbers.
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/tensor_state.h>
 

@@ -1,3 +1,4 @@
+// The making of a plan. Order: result shapes, placements by rule or strategy, local form, and whether it is direct.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

@@ -1,3 +1,4 @@
+// A record of the gathers of the last step, in whose order the next ones begin as long as a step follows it.
 #include <lockstep/global/dispatch/prefetch.h>
 
 #include <lockstep/global/tensor_state.h>

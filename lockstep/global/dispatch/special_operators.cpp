@@ -1,3 +1,4 @@
+// Kernels of _foreach_ lists, matmul and linear with own derivatives, embedding gradients and scatters into views.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/special_operators.h>

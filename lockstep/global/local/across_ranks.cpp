@@ -1,3 +1,4 @@
+// The mesh axes that divide a dimension, and reductions and gathers along them with their traffic counted.
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>

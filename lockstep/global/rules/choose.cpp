@@ -1,3 +1,4 @@
+// The choice axis by axis of the signature with the least cost; a second pass uses the placements of the results.
 #include <lockstep/global/rules/choose.h>
 #include <lockstep/global/transitions.h>
 

@@ -1,3 +1,4 @@
+// The look-up of a call's arguments by name, as tensors, numbers, flags or lists.
 #include <lockstep/global/rules/op_call.h>
 
 #include <functional>

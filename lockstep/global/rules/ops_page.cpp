@@ -1,3 +1,4 @@
+// The page of sharding rules in Markdown: an introduction, and a table for each family of operators.
 #include <lockstep/global/rules/ops_page.h>
 #include <lockstep/global/rules/signature.h>
 

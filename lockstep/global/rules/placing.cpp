@@ -1,3 +1,4 @@
+// Signatures from named inputs, and the broadcast shape of several tensors.
 #include <lockstep/global/rules/placing.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The families of sharding rules in the order of the documentation, and the table of rules by operator.
 #include <lockstep/global/rules/signature.h>
 
 #include <unordered_map>

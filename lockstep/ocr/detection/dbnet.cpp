@@ -1,3 +1,5 @@
+// DBNet: a ResNet, a feature pyramid and two heads; the threshold head runs in training only. Also the names of
+// MindOCR's and MindCV's weights.
 #include <lockstep/ocr/detection/dbnet.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The terms of DBNet's loss: cross entropy with hard negatives, L1 of the threshold, dice of the binary map.
 #include <lockstep/ocr/detection/dbnet_loss.h>
 
 #include <algorithm>

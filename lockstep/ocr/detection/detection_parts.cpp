@@ -1,3 +1,4 @@
+// The registration of text detection's parts: the model dbnet, its data set, its task and its transforms.
 #include <lockstep/ocr/detection/detection_parts.h>
 
 #include <lockstep/ocr/detection/dbnet.h>

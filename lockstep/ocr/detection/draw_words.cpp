@@ -1,3 +1,4 @@
+// Outlines of words, texts beside them and contact sheets, drawn with OpenCV.
 #include <lockstep/ocr/detection/draw_words.h>
 
 #include <lockstep/data/files/picture.h>

@@ -1,3 +1,4 @@
+// DBNet's postprocessing: threshold, contours, mean probability, a box or polygon grown by an offset, rounding.
 #include <lockstep/ocr/detection/find_boxes.h>
 
 #include <opencv2/imgproc.hpp>

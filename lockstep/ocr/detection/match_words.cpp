@@ -1,3 +1,4 @@
+// ICDAR 2015's greedy matching of words by intersection over union, and precision, recall and hmean of its counts.
 #include <lockstep/ocr/detection/match_words.h>
 
 #include <algorithm>

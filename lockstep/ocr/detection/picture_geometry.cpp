@@ -1,3 +1,4 @@
+// Geometry of photographs with words (OpenCV): flip, rotation, scaling, and crops that cut no word where possible.
 #include <lockstep/ocr/detection/picture_geometry.h>
 
 #include <opencv2/imgproc.hpp>

@@ -1,3 +1,4 @@
+// Polygon geometry in doubles, except offsets and intersections, which Clipper computes in whole numbers.
 #include <lockstep/ocr/detection/polygon.h>
 
 #include <polyclipping/clipper.hpp>

@@ -1,3 +1,4 @@
+// DBNet's targets: polygons shrunk by an offset and filled, and a threshold map from distances to their edges.
 #include <lockstep/ocr/detection/targets.h>
 
 #include <opencv2/imgproc.hpp>

@@ -1,3 +1,4 @@
+// The data set text_boxes: labels are read at the start, photographs when a sample is taken.
 #include <lockstep/ocr/detection/text_boxes.h>
 
 #include <lockstep/base/error.h>

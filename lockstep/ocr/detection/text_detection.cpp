@@ -1,3 +1,5 @@
+// The task text_detection: words are found and matched in a thread pool while the next batch is computed. Words of
+// predictions are optionally read by a second model.
 #include <lockstep/ocr/detection/text_detection.h>
 
 #include <lockstep/base/atomic_file.h>

@@ -1,3 +1,4 @@
+// Parsers of word labels: lines of name, TAB and JSON (MindOCR), and comma-separated lines in gt_NAME.txt (ICDAR).
 #include <lockstep/ocr/detection/text_labels.h>
 
 #include <lockstep/base/error.h>

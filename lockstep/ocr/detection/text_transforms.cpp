@@ -1,3 +1,4 @@
+// Adapters from configured transforms to the geometry and the target maps of text, with random numbers by step name.
 #include <lockstep/ocr/detection/text_transforms.h>
 
 #include <lockstep/base/error.h>

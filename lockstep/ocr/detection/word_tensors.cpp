@@ -1,3 +1,4 @@
+// Conversions between words and padded tensors, and between tensors and OpenCV matrices, which share memory.
 #include <lockstep/ocr/detection/word_tensors.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The converter of MindOCR's training keys: system, schedule, optimizer, loss scaler, callbacks and loaders.
 #include <lockstep/ocr/mindocr/convert.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// A configuration tree from which keys are removed as they are converted, and builders of new nodes.
 #include <lockstep/ocr/mindocr/given_keys.h>
 
 #include <fmt/format.h>

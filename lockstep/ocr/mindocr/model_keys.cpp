@@ -1,3 +1,4 @@
+// The converter of MindOCR's model, loss, postprocess, data set and transform keys, for detection and recognition.
 #include <lockstep/ocr/mindocr/model_keys.h>
 
 #include <fmt/format.h>

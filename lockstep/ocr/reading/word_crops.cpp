@@ -1,3 +1,4 @@
+// Cuts of words by a perspective transform of their quadrangle (OpenCV, bicubic), tall ones turned.
 #include <lockstep/ocr/reading/word_crops.h>
 
 #include <lockstep/ocr/detection/find_boxes.h>

@@ -1,3 +1,4 @@
+// A recognition model built from its configuration and weights, run on batches of 64 cut words without gradients.
 #include <lockstep/ocr/reading/word_reader.h>
 
 #include <lockstep/base/error.h>

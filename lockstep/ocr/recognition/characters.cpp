@@ -1,3 +1,4 @@
+// A strict UTF-8 decoder and encoder, and case and class tables of characters that depend on no locale.
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <lockstep/base/error.h>

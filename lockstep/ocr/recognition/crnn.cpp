@@ -1,3 +1,5 @@
+// CRNN: a backbone that reduces the height to 1, two bidirectional LSTM layers (float32 even under autocast) and a
+// linear layer; also the names of MindOCR's weights.
 #include <lockstep/ocr/recognition/crnn.h>
 
 #include <lockstep/base/error.h>

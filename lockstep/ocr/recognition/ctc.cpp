@@ -1,3 +1,4 @@
+// CTC over libtorch's ctc_loss, and greedy decoding: the best class of each column, repeats and blanks left out.
 #include <lockstep/ocr/recognition/ctc.h>
 
 #include <lockstep/ocr/recognition/characters.h>

@@ -1,3 +1,4 @@
+// The registration of text recognition's parts: two CRNN models, the data set words, the task and its transforms.
 #include <lockstep/ocr/recognition/recognition_parts.h>
 
 #include <lockstep/ocr/recognition/crnn.h>

@@ -1,3 +1,4 @@
+// The task text_recognition: CTC loss, word scores, predictions, and the treatment of words with too few columns.
 #include <lockstep/ocr/recognition/recognition_task.h>
 
 #include <lockstep/base/error.h>

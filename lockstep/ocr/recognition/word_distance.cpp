@@ -1,3 +1,4 @@
+// Levenshtein distance with one row, filters of characters, and word scores as sums by the longer word's length.
 #include <lockstep/ocr/recognition/word_distance.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The filter of training words, with counts by reason: empty, too long, outside of the dictionary, shortened.
 #include <lockstep/ocr/recognition/word_rules.h>
 
 #include <lockstep/base/log.h>

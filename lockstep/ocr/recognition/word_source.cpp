@@ -1,3 +1,4 @@
+// Two sources of words: list files (name, TAB, word, or ICDAR's quoted form) and LMDB databases in CRNN's layout.
 #include <lockstep/ocr/recognition/word_source.h>
 
 #include <lockstep/base/shown_text.h>

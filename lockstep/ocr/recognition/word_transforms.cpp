@@ -1,3 +1,4 @@
+// The transforms turn_tall and resize_to_height, which pads or squeezes pictures of words to a fixed width.
 #include <lockstep/ocr/recognition/word_transforms.h>
 
 #include <lockstep/base/error.h>

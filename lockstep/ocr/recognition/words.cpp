@@ -1,3 +1,4 @@
+// The data set words: several sources one after the other, of which training uses the words that the rules keep.
 #include <lockstep/ocr/recognition/words.h>
 
 #include <lockstep/base/error.h>

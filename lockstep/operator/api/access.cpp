@@ -1,3 +1,4 @@
+// A reader of kubeconfig files; in order: --kubeconfig, KUBECONFIG, a Pod's service account, ~/.kube/config.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>

@@ -1,3 +1,4 @@
+// HTTP codes and Status objects of Kubernetes, sorted into outcomes: done, conflict, later, lost, ...
 #include <lockstep/operator/api/answer.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// A REST client of Kubernetes: single objects, lists in pages and watches, with rotating tokens and a rate limit.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/operator/api/client.h>

@@ -1,3 +1,4 @@
+// A token bucket under a mutex, which gives each request the time to wait.
 #include <lockstep/operator/api/rate_limit.h>
 
 #include <algorithm>

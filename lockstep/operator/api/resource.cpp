@@ -1,3 +1,4 @@
+// The table of Kubernetes resources (group, version, plural, kind) and their URL paths.
 #include <lockstep/operator/api/resource.h>
 
 #include <fmt/format.h>

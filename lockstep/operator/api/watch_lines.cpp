@@ -1,3 +1,4 @@
+// A splitter of a watch's byte stream into JSON events (ADDED, MODIFIED, DELETED, BOOKMARK) and its ERROR.
 #include <lockstep/base/error.h>
 #include <lockstep/operator/api/watch_lines.h>
 

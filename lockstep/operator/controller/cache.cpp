@@ -1,3 +1,4 @@
+// A cache of slimmed objects by kind and name, with an index by the job's uid.
 #include <lockstep/operator/controller/cache.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>

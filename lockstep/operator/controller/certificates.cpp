@@ -1,3 +1,4 @@
+// A job's TLS Secret: a new authority, .p12 files for server and client, password and config.json.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/operator/controller/certificates.h>

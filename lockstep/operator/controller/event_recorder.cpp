@@ -1,3 +1,4 @@
+// A writer of Kubernetes Events, named by a hash of their content; repeated ones are counted in place.
 #include <lockstep/base/log.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/operator/controller/event_recorder.h>

@@ -1,3 +1,4 @@
+// Leader election over a Lease of coordination.k8s.io: acquired, renewed, lost or released.
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/controller/leader.h>
 #include <lockstep/operator/job/json_fields.h>

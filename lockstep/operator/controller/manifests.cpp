@@ -1,3 +1,4 @@
+// Manifests of the operator: RBAC, Deployment, NetworkPolicy and kustomizations, for a cluster or one namespace.
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/controller/manifests.h>
 #include <lockstep/operator/job/crd.h>

@@ -1,3 +1,4 @@
+// Counters and gauges of the operator, printed in Prometheus' text format.
 #include <lockstep/operator/controller/metrics.h>
 
 #include <fmt/format.h>

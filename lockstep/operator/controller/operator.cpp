@@ -1,3 +1,4 @@
+// The operator's threads: watches that fill the cache, workers on a queue of jobs, leader election and probes.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>

@@ -1,3 +1,4 @@
+// A small HTTP server on a thread of its own, for the kubelet's probes and Prometheus.
 #include <lockstep/base/error.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>

@@ -1,3 +1,4 @@
+// A poller of running jobs' schedulers (GET /v1/status) that records each job's step.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

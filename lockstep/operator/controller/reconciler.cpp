@@ -1,3 +1,4 @@
+// One pass over a job: observe from the cache, decide, store the status, then carry out the actions in order.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/etcd/address.h>

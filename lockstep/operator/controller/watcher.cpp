@@ -1,3 +1,4 @@
+// A list-and-watch loop for one kind of object, with jittered watch times and pauses that double.
 #include <lockstep/base/log.h>
 #include <lockstep/operator/controller/watcher.h>
 #include <lockstep/operator/job/json_fields.h>

@@ -1,3 +1,4 @@
+// A queue of job keys: ready, taken, delayed, and added again while taken; retries back off with jitter.
 #include <lockstep/operator/controller/work_queue.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The decision about a LockstepJob in steps: accept, suspend, succeed, fail or restart, make Pods, describe status.
 #include <lockstep/operator/decide/decide.h>
 #include <lockstep/operator/decide/failures.h>
 #include <lockstep/operator/decide/objects.h>

@@ -1,3 +1,4 @@
+// The rules for failed Pods: which one is the cause, and whether to replace in place, restart all, wait or fail.
 #include <lockstep/operator/decide/failures.h>
 
 #include <fmt/format.h>

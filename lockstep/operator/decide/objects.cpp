@@ -1,3 +1,4 @@
+// Builders of a job's Kubernetes objects: Pods with their variables, headless Service, ConfigMap of hosts, PodGroup.
 #include <lockstep/base/parse.h>
 #include <lockstep/operator/decide/objects.h>
 #include <lockstep/operator/job/json_fields.h>

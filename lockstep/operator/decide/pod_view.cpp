@@ -1,3 +1,4 @@
+// A Pod's JSON reduced to rank, phase, exit code, node and the reason from its termination message.
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
 #include <lockstep/cluster/failure.h>

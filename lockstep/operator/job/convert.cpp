@@ -1,3 +1,4 @@
+// Converters from MindSpore's MSJob and Kubeflow's PyTorchJob and TrainJob, with remarks on what is left out.
 #include <lockstep/base/error.h>
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/convert.h>

@@ -1,3 +1,4 @@
+// The OpenAPI v3 schema of LockstepJob, built by small functions per section and field.
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/job.h>

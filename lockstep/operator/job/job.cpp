@@ -1,3 +1,4 @@
+// A strict reader of a LockstepJob's spec: defaults, ranges and rules across fields, with all problems collected.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/cluster/etcd/address.h>

@@ -1,3 +1,4 @@
+// Look-ups in JSON objects that give an empty value where a field is missing or of another type.
 #include <lockstep/operator/job/json_fields.h>
 
 namespace lockstep::kube {

@@ -1,3 +1,4 @@
+// A YAML printer for JSON values, and a reader of YAML files with several documents.
 #include <lockstep/base/parse.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/operator/job/json_yaml.h>

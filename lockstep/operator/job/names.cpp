@@ -1,3 +1,4 @@
+// Names of a job's Pods, Service, Secret and state, with labels and owner references, from the job alone.
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/names.h>
 

@@ -1,3 +1,4 @@
+// JSON of a LockstepJob's status, its conditions, and sets of indexes as text (0-2,7).
 #include <lockstep/base/parse.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/status.h>

@@ -1,3 +1,4 @@
+// A printer and a strict parser of RFC 3339 times in UTC, with microseconds for Leases.
 #include <lockstep/base/parse.h>
 #include <lockstep/operator/job/time_text.h>
 

@@ -1,3 +1,4 @@
+// Medians of the numbers of repeated cluster measurements, and their spread as a comment and as a warning.
 #include <lockstep/plan/measure/spread.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Wall times of the slowest rank, from a barrier on, and turns of steps in which a plan and data parallel alternate.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/plan/measure/timing.h>
 

@@ -1,3 +1,4 @@
+// The cost of embedding tables in bytes, time and memory for three ways of training, and the choice among them.
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/tables/table_advice.h>
 

@@ -1,3 +1,4 @@
+// The plan from a file, adapted to the model, or from a search; ranks compare its hash, and rank 0 saves it.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/plan/trace/agreed_plan.h>

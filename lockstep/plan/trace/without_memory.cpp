@@ -1,3 +1,4 @@
+// A fallback for an unused dispatch key that sends the factories of large tensors to a planning mesh without memory.
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/trace/step_recorder.h>
 #include <lockstep/plan/trace/trace_step.h>

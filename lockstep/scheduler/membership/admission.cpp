@@ -1,3 +1,4 @@
+// The rules for a registering worker: welcome, welcome back, challenge, put off or refuse, and whose place it takes.
 #include <lockstep/scheduler/membership/admission.h>
 #include <lockstep/scheduler/membership/membership.h>
 

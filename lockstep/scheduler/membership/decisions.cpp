@@ -1,3 +1,4 @@
+// Rank assignment (named workers in natural order, others by machine), and losses by silence, hang or report.
 #include <lockstep/scheduler/membership/decisions.h>
 
 #include <fmt/format.h>

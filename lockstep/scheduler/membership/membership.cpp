@@ -1,3 +1,4 @@
+// Queries of a membership: who is present, missing or lost, the job's state, and when it has ended.
 #include <lockstep/scheduler/membership/membership.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Readers of PKCS#12 identities, PEM certificates and revocation lists, and their subjects and expiry.
 #include <lockstep/base/error.h>
 #include <lockstep/scheduler/security/certificates.h>
 

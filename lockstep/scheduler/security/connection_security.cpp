@@ -1,3 +1,4 @@
+// TLS contexts of the scheduler and its workers: security level 3, mutual certificates, revocation, expiry warnings.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>

@@ -1,3 +1,4 @@
+// A certificate authority over OpenSSL (EC P-256, SHA-256), and its folders of .p12 files for each node.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>

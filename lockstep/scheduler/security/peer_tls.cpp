@@ -1,3 +1,4 @@
+// The pair of TLS contexts, server and client, with which ranks and launchers encrypt (LOCKSTEP_ENCRYPT).
 #include <lockstep/base/error.h>
 #include <lockstep/net/peer_tls.h>
 #include <lockstep/scheduler/security/connection_security.h>

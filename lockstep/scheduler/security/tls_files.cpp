@@ -1,3 +1,4 @@
+// A strict reader of MindSpore's JSON file of certificates; relative paths count from its folder.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/nearest.h>

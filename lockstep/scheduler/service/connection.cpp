@@ -1,3 +1,4 @@
+// The outbox of a scheduler's connection: a coroutine sends it, and closes at once or after the last message.
 #include <lockstep/scheduler/service/connection.h>
 
 #include <boost/asio/redirect_error.hpp>

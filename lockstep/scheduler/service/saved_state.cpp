@@ -1,3 +1,4 @@
+// A job's membership as JSON, in a file or another place, and a thread that writes the newest version.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>

@@ -1,3 +1,4 @@
+// The scheduler's listener on one thread of coroutines: TLS, WebSocket sessions of workers, GET /v1/status.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/name_lookup.h>

@@ -1,3 +1,4 @@
+// The scheduler's message handlers and its tick: losses, hanging workers, pending admissions, saving, the end.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>

@@ -1,3 +1,4 @@
+// The status document as JSON, its request over HTTP, its table, and stragglers by the median of the others.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/net/http_client.h>

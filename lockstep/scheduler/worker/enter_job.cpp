@@ -1,3 +1,4 @@
+// Entry of a process into its job, through a scheduler or a launcher's job service; a call of exit() is reported.
 #include <lockstep/world/member_session.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// A thread's stack by a signal to it and backtrace(3), with demangled names.
 #include <lockstep/scheduler/worker/stack_of_thread.h>
 
 #include <lockstep/base/stack_signal.h>

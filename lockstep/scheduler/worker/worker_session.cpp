@@ -1,3 +1,4 @@
+// The blocking half of a worker's session: waits for rank, store and next generation, beside the I/O thread.
 #include <lockstep/base/log.h>
 #include <lockstep/scheduler/membership/membership.h>
 #include <lockstep/scheduler/worker/worker_session.h>

@@ -1,3 +1,4 @@
+// The calls of a run's callbacks, sorted by priority, with unique names: points, state for checkpoints, error texts.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/callbacks/callback_points.h>

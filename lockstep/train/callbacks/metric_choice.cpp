@@ -1,3 +1,4 @@
+// The choice and comparison of the metric that early stopping and best checkpoints follow: direction, NaN, min_delta.
 #include <lockstep/train/callbacks/metric_choice.h>
 
 #include <lockstep/base/config.h>

@@ -1,3 +1,4 @@
+// Console output of training: loss lines, epoch lines, and a progress bar with a moving average of the step time.
 #include <lockstep/train/callbacks/progress_lines.h>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The list of the built-in callback parts, in which callbacks.use looks up its names.
 #include <lockstep/train/callbacks/shipped.h>
 
 namespace lockstep::train {

@@ -1,3 +1,4 @@
+// The construction of callbacks from the items of callbacks.use: part, options, check, then conflicts of paths.
 #include <lockstep/train/callbacks/used.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Name prefixes of a checkpoint's parts, and its broadcast from a root rank: a JSON outline first, then each tensor.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>

@@ -1,3 +1,5 @@
+// A checkpoint folder's entries: names by step, removal by rename first, and the search for the newest intact one;
+// damaged checkpoints are renamed to .damaged, and only after an intact one is found.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>

@@ -1,3 +1,4 @@
+// The extraction of a model's weights, or of their average by the callback ema, from a checkpoint on disk.
 #include <lockstep/base/error.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>

@@ -1,3 +1,4 @@
+// Checkpoint saves: all ranks write their parts, then rank 0 renames the folder to its place and removes old ones.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>

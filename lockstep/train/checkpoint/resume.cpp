@@ -1,3 +1,5 @@
+// The search for a resume point: rank 0 chooses and verifies a checkpoint, then its errors and path go to all ranks;
+// ranks with the same fingerprint read it from disk, otherwise rank 0 sends the whole state.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/texts.h>

@@ -1,3 +1,4 @@
+// The JSON form of a run's state, which also reads that of older versions, and the settings that a resume compares.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/train/checkpoint/run_state.h>

@@ -1,3 +1,4 @@
+// Reading and verification of saved runs: sharded folders by their checksums, single files as an index of one shard.
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/train/checkpoint/saved_run.h>

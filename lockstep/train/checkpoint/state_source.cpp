@@ -1,3 +1,4 @@
+// Reads of boxes of tensors from memory or from shard files, and outlines as meta tensors without values.
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/checkpoint/state_source.h>
 #include <lockstep/train/weights/safetensors_stream.h>

@@ -1,3 +1,4 @@
+// The classification of changed settings of a resumed run: fixed, shaping the result, or only shown; error texts.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>

@@ -1,3 +1,4 @@
+// The schema of a run's configuration: each section's keys with their rules and one line of documentation.
 #include <lockstep/base/log.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/configuration/config_keys.h>

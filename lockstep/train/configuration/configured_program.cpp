@@ -1,3 +1,4 @@
+// A program made from the configuration: data set, model and task from registered parts, where the user gives none.
 #include <lockstep/base/error.h>
 #include <lockstep/models/picture_model.h>
 #include <lockstep/models/registry.h>

@@ -1,3 +1,4 @@
+// The table of foreign keys and its application to the YAML tree, before the sections are read.
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/foreign_names.h>
 

@@ -1,3 +1,4 @@
+// A comparison of every rank's settings with those of rank 0 by two collectives, before training depends on them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/comm/texts.h>

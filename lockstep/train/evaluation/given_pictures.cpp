@@ -1,3 +1,4 @@
+// A data set of picture files named on a command line, after the evaluation transforms of the configuration.
 #include <lockstep/train/evaluation/given_pictures.h>
 
 #include <lockstep/samples/picture_files.h>

@@ -1,3 +1,4 @@
+// The overrides that turn a training configuration into one of an evaluation: given weights, no callbacks.
 #include <lockstep/base/config.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/foreign_names.h>

@@ -1,3 +1,4 @@
+// The setup of a model for evaluation and prediction: checked configuration, plan, device, weights, parallel run.
 #include <lockstep/train/evaluation/measured_model.h>
 
 #include <lockstep/base/error.h>

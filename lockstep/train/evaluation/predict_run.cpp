@@ -1,3 +1,4 @@
+// Prediction over all ranks: batches on each, a JSON summary of fields, then tensors of all samples by all_reduce.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>

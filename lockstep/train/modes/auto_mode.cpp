@@ -1,3 +1,5 @@
+// The steps from parallel.mode auto to a concrete mode: trace, search, agreement of the ranks, and the plan's layout
+// written into the configuration as semi_auto or data_parallel.
 #include <lockstep/base/error.h>
 #include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/report/explain.h>

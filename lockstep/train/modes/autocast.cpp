@@ -1,3 +1,4 @@
+// The mapping of model.autocast to a dtype, and a scope that sets libtorch's autocast for plain and global tensors.
 #include <lockstep/base/error.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/dispatch/autocast.h>

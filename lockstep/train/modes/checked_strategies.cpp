@@ -1,3 +1,5 @@
+// Checks of operator and input strategies against model, traced operators and mesh, with the key's place in errors;
+// and their conversion into constraints of the planner's search.
 #include <lockstep/base/error.h>
 #include <lockstep/plan/given_strategies.h>
 #include <lockstep/train/configuration/config_keys.h>

@@ -1,3 +1,4 @@
+// The forward pass: batch to device and placement, autocast, the task's outcome, a loss made from sums of all ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/train/modes/autocast.h>

@@ -1,3 +1,4 @@
+// The run in the global view: distribution of module and batches over the mesh, training step, evaluation and state.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/dispatch/named_operators.h>

@@ -1,3 +1,4 @@
+// The parser of mesh sizes and parameter placements, rules between the parallel keys, and each rank's share of data.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/global/even_split.h>

@@ -1,3 +1,4 @@
+// The data-parallel run: a training step over DataParallel and Updater, with served tables, CUDA graph, buffer ring.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>

@@ -1,3 +1,4 @@
+// The factory that chooses between the global and the mirrored run, and a rank's share of the data for each.
 #include <lockstep/train/modes/global_run.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/mirrored_run.h>

@@ -1,3 +1,4 @@
+// The trace of one training step on a model without memory: forward, loss, clipping and optimizer, for the planner.
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/planned_step.h>

@@ -1,3 +1,4 @@
+// A training step launched as a CUDA graph: what prevents recording, and a loss that the host reads only at times.
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>

@@ -1,3 +1,4 @@
+// The predicted memory of a step on one rank, from a traced graph, and the warning where the host has less.
 #include <lockstep/train/modes/step_memory.h>
 
 #include <lockstep/plan/report/explain.h>

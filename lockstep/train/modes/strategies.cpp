@@ -1,3 +1,5 @@
+// The parser of strategy tuples from YAML: layers become parameter placements, other keys become operator strategies;
+// inputs of a batch become placements by name.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/strategy.h>

@@ -1,3 +1,4 @@
+// The conversion between a run's layout and a plan file, in both directions.
 #include <lockstep/base/error.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/modes/auto_mode.h>

@@ -1,3 +1,4 @@
+// The resolution of strategy keys: weightless modules such as ReLU become names of operators in a traced step.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>

@@ -1,3 +1,4 @@
+// A walk over the autograd graph of a loss for leaves that are not parameters of the module.
 #include <lockstep/train/modes/stray_tensors.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,5 @@
+// The data-parallel training step: forward and backward of each batch, one reduction of losses and votes during the
+// last backward, overflow check, scaling of gradients, update.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/mirrored/sparse_gradient.h>

@@ -1,3 +1,4 @@
+// The timing of a plan and of data parallel with the run's own data: medians of the slowest rank's steps.
 #include <lockstep/plan/measure/timing.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/parallel_run.h>

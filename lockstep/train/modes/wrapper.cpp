@@ -1,3 +1,4 @@
+// The wrapper parts and their effect on the configuration; fully_sharded divides large parameters along data axes.
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/modes/mesh_config.h>

@@ -1,3 +1,4 @@
+// Gradient clipping by the global 2-norm with the factor kept on the device, and a finiteness check by maximum norms.
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/optimizer/clip_gradients.h>

@@ -1,3 +1,4 @@
+// The LAMB update in tensor operations without a host read: Adam's moments, bias correction, trust ratio.
 #include <lockstep/train/optimizer/lamb.h>
 #include <lockstep/train/optimizer/trust_ratio.h>
 

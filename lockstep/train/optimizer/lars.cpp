@@ -1,3 +1,4 @@
+// The LARS update in tensor operations without a host read: decayed gradient, trust ratio, momentum.
 #include <lockstep/train/optimizer/lars.h>
 #include <lockstep/train/optimizer/trust_ratio.h>
 

@@ -1,3 +1,4 @@
+// The rules of static and dynamic loss scales as pure functions: smaller after an overflow, larger after a window.
 #include <lockstep/base/error.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/optimizer/loss_scaler.h>

@@ -1,3 +1,5 @@
+// The construction of optimizers: parameters grouped by settings, one optimizer per group, all joined into one;
+// a learning rate factor is kept in a subclass of each group's options.
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/optimizer.h>

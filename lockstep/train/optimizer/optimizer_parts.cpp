@@ -1,3 +1,4 @@
+// The table of optimizer parts: keys, checks and constructors of SGD, Adam, AdamW, RMSprop, Adagrad, LARS and LAMB.
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/lamb.h>
 #include <lockstep/train/optimizer/lars.h>

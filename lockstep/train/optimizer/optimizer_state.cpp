@@ -1,3 +1,4 @@
+// The conversion of optimizer states to tensors named PARAMETER.FIELD and back: torch::optim, LARS, LAMB, row rules.
 #include <lockstep/base/error.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/train/optimizer.h>

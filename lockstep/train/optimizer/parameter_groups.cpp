@@ -1,3 +1,4 @@
+// The parser of optimizer.groups and its match to parameters: the first entry that fits counts, then no_decay.
 #include <lockstep/base/config.h>
 #include <lockstep/train/configuration/name_patterns.h>
 #include <lockstep/train/optimizer/parameter_groups.h>

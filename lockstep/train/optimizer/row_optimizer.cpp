@@ -1,3 +1,4 @@
+// The update of float32 parameters on the CPU by a row rule: only the rows of a sparse gradient, or all elements.
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>

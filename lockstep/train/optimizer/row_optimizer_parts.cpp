@@ -1,3 +1,4 @@
+// The table of row optimizer parts: keys, rule settings, and a check that memory suffices for the state.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/row_optimizer.h>

@@ -1,3 +1,4 @@
+// The formulas of learning rates: linear warm-up, then constant, step, exponential, cosine, polynomial or one-cycle.
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/schedule.h>
 

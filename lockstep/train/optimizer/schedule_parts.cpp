@@ -1,3 +1,4 @@
+// The table of schedule parts: keys and checks of each, and its rates with lengths in epochs converted to steps.
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/optimizer/schedule_parts.h>

@@ -1,3 +1,4 @@
+// The computation of an axis's range and ticks, linear or in powers of ten.
 #include <lockstep/train/output/axis.h>
 
 #include <fmt/format.h>

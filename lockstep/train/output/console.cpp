@@ -1,3 +1,4 @@
+// Console output over stdio with terminal escapes: lines above a redrawn bar, switched off when a write fails.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/terminal.h>

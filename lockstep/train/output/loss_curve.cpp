@@ -1,3 +1,4 @@
+// The loss chart as SVG text: points averaged to at most 800, a centred moving average, axes, epoch marks, a metric.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/markup.h>
 #include <lockstep/train/output/axis.h>

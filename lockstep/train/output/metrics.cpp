@@ -1,3 +1,4 @@
+// The writer and reader of metrics lines as JSON, with the rate of samples since the line before.
 #include <lockstep/train/output/metrics.h>
 
 #include <nlohmann/json.hpp>

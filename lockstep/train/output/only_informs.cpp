@@ -1,3 +1,4 @@
+// A guard around optional writes: errors of the file system become one warning, other errors propagate.
 #include <lockstep/train/output/only_informs.h>
 
 #include <lockstep/base/error.h>

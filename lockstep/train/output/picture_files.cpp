@@ -1,3 +1,4 @@
+// A callback that writes the pictures of an evaluation as PNG files, each replaced atomically.
 #include <lockstep/train/output/picture_files.h>
 
 #include <lockstep/base/atomic_file.h>

@@ -1,3 +1,4 @@
+// An append-only file of JSON lines that is cut back to the step of a resume when it is opened.
 #include <lockstep/train/output/step_lines.h>
 
 #include <lockstep/base/atomic_file.h>

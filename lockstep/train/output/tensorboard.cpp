@@ -1,3 +1,4 @@
+// A callback that writes scalars and pictures as TensorBoard events, in a new file for each start of the run.
 #include <lockstep/train/output/tensorboard.h>
 
 #include <utility>

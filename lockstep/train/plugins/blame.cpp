@@ -1,3 +1,4 @@
+// Decorators of tasks, data sets, metrics and part functions that add plugin and part names to exceptions.
 #include <lockstep/base/error.h>
 #include <lockstep/train/plugins/blame.h>
 

@@ -1,3 +1,4 @@
+// A reader of 64-bit ELF files with bounds checks: header, section table, dynamic symbols.
 #include <lockstep/base/error.h>
 #include <lockstep/train/plugins/elf_file.h>
 

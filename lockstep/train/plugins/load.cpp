@@ -1,3 +1,4 @@
+// The loader of plugins: checks of the ELF file and its version mark, dlopen, entry function, parts with blame added.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>

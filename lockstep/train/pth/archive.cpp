@@ -1,3 +1,4 @@
+// The reader of torch.save archives, in zip form or the old one, and the detection of weight formats by first bytes.
 #include <lockstep/train/pth/archive.h>
 #include <lockstep/train/pth/mindspore.h>
 

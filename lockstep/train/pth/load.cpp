@@ -1,3 +1,4 @@
+// Tensors as strided views of storages that are read from a torch.save archive, one byte tensor per storage.
 #include <lockstep/base/error.h>
 #include <lockstep/train/pth/archive.h>
 #include <lockstep/train/pth/load.h>

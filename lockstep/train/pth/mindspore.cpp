@@ -1,3 +1,4 @@
+// A parser of MindSpore checkpoints: protobuf fields by hand, pieces of tensors joined by tag, CRC-32 compared.
 #include <lockstep/train/pth/mindspore.h>
 
 #include <zlib.h>

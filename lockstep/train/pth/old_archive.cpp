@@ -1,3 +1,4 @@
+// A parser of the torch.save format before zip: five pickles, then storages whose sizes locate the next one.
 #include <lockstep/train/pth/old_archive.h>
 
 #include <lockstep/train/pth/state_dict.h>

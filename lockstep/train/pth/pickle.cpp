@@ -1,3 +1,4 @@
+// An interpreter of pickle opcodes, protocols 2 to 5, that builds plain values and calls no Python code.
 #include <lockstep/train/pth/pickle.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The search for the dict of tensors in a pickle, and validation of each tensor against the bounds of its storage.
 #include <lockstep/train/pth/state_dict.h>
 
 #include <lockstep/base/shown_text.h>

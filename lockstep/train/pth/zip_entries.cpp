@@ -1,3 +1,4 @@
+// A parser of the zip directory from the end of the file, with zip64, bounds checks and CRC-32 of entries.
 #include <lockstep/train/pth/zip_entries.h>
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+// A ring exchange of module buffers packed as bytes, in each step: send to the next rank, receive from the previous.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/recovery/buffer_ring.h>
 

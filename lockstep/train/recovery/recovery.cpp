@@ -1,3 +1,4 @@
+// The recovery loop of a rank: run, keep state after a loss of ranks, rejoin, agree on a state in memory, run again.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/rejoin.h>

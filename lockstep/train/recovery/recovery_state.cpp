@@ -1,3 +1,5 @@
+// The rules by which ranks choose a state: the furthest step, equal hashes at each step; a step that only one rank
+// has completed is made again and compared.
 #include <lockstep/base/error.h>
 #include <lockstep/train/recovery/recovery_state.h>
 

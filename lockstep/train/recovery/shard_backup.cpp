@@ -1,3 +1,4 @@
+// A second optimizer over copies of the previous rank's pieces, updated in each step with the same gradients.
 #include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/train/recovery/shard_backup.h>
 

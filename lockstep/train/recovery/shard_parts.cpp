@@ -1,3 +1,5 @@
+// Conversions of optimizer shards: stretches of memory to boxes of parameters, reads from a source, hashes, and
+// assembly of the parts of all ranks into whole tensors.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/mirrored/flat_memory.h>

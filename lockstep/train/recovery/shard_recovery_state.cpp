@@ -1,3 +1,4 @@
+// The choice of a source for each rank's part: the rank itself, else the next one's copy, with hashes compared.
 #include <lockstep/base/error.h>
 #include <lockstep/train/recovery/shard_recovery_state.h>
 

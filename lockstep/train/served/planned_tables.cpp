@@ -1,3 +1,4 @@
+// The facts about embedding tables for the planner: shapes and states, and distinct rows counted in training samples.
 #include <lockstep/base/error.h>
 #include <lockstep/models/distant_rows.h>
 #include <lockstep/samples/criteo.h>

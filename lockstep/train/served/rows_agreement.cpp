@@ -1,3 +1,4 @@
+// The exchange by which workers and servers agree on a step after a loss, and the copy of rows to replaced servers.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/collectives.h>

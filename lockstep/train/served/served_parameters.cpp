@@ -1,3 +1,4 @@
+// Dense parameters as tables of slices on parameter servers: choice by pattern, gradients to slices, values back.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/models/distant_rows.h>

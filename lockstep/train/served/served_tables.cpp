@@ -1,3 +1,4 @@
+// The worker's client of parameter servers: gradients of tables and slices pushed after a step, values fetched back.
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>

@@ -1,3 +1,5 @@
+// The sequence of a parameter server: settings compared, rows from memory, checkpoint or first values, then serve;
+// and the names of its rows in a checkpoint.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

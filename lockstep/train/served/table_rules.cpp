@@ -1,3 +1,4 @@
+// The row rule of each table, found by an optimizer over placeholder tensors without memory and its parameter groups.
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/optimizer/row_optimizer.h>

@@ -1,3 +1,4 @@
+// Errors as text gathered from all ranks: each rank throws its own error, or else that of the first rank with one.
 #include <lockstep/train/sharded/all_or_none.h>
 
 #include <lockstep/comm/texts.h>

@@ -1,3 +1,4 @@
+// Box arithmetic: intersections, the part of a placement, runs of strided memory as boxes, cuts into smaller boxes.
 #include <lockstep/train/sharded/box.h>
 
 #include <lockstep/global/even_split.h>

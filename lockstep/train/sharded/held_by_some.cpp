@@ -1,3 +1,4 @@
+// A saved state from whole tensors that only some ranks hold, whose outlines are gathered as JSON.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/sharded/held_by_some.h>

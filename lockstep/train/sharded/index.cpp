@@ -1,3 +1,5 @@
+// The assignment of shards to writers: widest elements first, each shard to the holder with the fewest bytes so far;
+// and the names of shards in files.
 #include <lockstep/train/sharded/index.h>
 
 #include <lockstep/base/error.h>

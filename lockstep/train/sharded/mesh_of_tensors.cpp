@@ -1,3 +1,4 @@
+// The search for the one mesh that all global tensors of a state share, and their placements without partial values.
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,5 @@
+// Sharded checkpoints rewritten tensor by tensor: verified, merged to one file or numbered files, or cut for another
+// mesh.
 #include <lockstep/train/sharded/rewrite.h>
 
 #include <lockstep/base/atomic_file.h>

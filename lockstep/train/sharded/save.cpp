@@ -1,3 +1,5 @@
+// A sharded save by all ranks: agree on folder and plan, write own shards, gather checksums; rank 0 writes the index
+// last. Ranks that do not see the folder send their shards to others.
 #include <lockstep/train/sharded/sharded_save.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Shard files by save number: the next number, a probe file for other hosts, removal of older saves after the index.
 #include <lockstep/train/sharded/shard_folder.h>
 
 #include <lockstep/base/atomic_file.h>

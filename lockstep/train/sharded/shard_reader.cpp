@@ -1,3 +1,4 @@
+// Box reads over shard files with at most 64 open: whole shards with a SHA-256 comparison, or only the rows needed.
 #include <lockstep/train/sharded/shard_reader.h>
 
 #include <lockstep/base/error.h>

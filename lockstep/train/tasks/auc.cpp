@@ -1,3 +1,4 @@
+// The auc metric as rows of output and class, gathered from all ranks and sorted once for the exact area.
 #include <lockstep/base/error.h>
 #include <lockstep/data/roc_area.h>
 #include <lockstep/train/tasks/auc.h>

@@ -1,3 +1,4 @@
+// The binary classification task: one logit a sample, cross entropy with a weight of class 1, targets from 0 to 1.
 #include <lockstep/base/error.h>
 #include <lockstep/models/network.h>
 #include <lockstep/models/registry.h>

@@ -1,3 +1,4 @@
+// The parser of the key metrics, with checks for repeats and for targets that do not fit the task.
 #include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The classification task, and cross entropy with label smoothing, fused or expanded, which the planner can trace.
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>

@@ -1,3 +1,4 @@
+// The language modelling task over token windows: cross entropy, perplexity, greedy decoding of a sample.
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>

@@ -1,3 +1,4 @@
+// Checks of labels, ids and picture dtypes after a failed operator, which name the sample and the key to change.
 #include <lockstep/train/tasks/out_of_range.h>
 
 #include <lockstep/base/error.h>

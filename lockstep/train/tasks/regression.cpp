@@ -1,3 +1,4 @@
+// The regression task with losses mse, l1, smooth_l1 and bce, and sums of absolute and squared errors.
 #include <lockstep/base/error.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/table.h>

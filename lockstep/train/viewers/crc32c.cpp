@@ -1,3 +1,4 @@
+// CRC-32C by a table of 256 remainders that is computed at compile time.
 #include <lockstep/train/viewers/crc32c.h>
 
 #include <array>

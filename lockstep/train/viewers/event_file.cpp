@@ -1,3 +1,4 @@
+// The writer of TensorBoard events: TFRecord framing with masked CRC-32C, protobuf fields, names that sort by time.
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>

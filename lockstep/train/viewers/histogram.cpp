@@ -1,3 +1,4 @@
+// Histogram buckets whose limits grow by 10 % from 1e-12 on both sides of 0, and the count of finite values in them.
 #include <lockstep/train/viewers/histogram.h>
 
 #include <algorithm>

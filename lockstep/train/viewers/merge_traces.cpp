@@ -1,3 +1,4 @@
+// A merge of rank traces in two passes, line by line: the earliest time, then events moved to the common clock.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/merge_traces.h>

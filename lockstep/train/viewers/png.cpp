@@ -1,3 +1,4 @@
+// A PNG encoder: 8 bits a channel, rows without filters, one IDAT chunk compressed by zlib.
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/png.h>
 #include <zlib.h>

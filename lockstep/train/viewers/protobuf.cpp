@@ -1,3 +1,4 @@
+// An encoder of protobuf's wire types: varint, fixed 32 and 64 bits, and bytes with a length.
 #include <lockstep/train/viewers/protobuf.h>
 
 #include <bit>

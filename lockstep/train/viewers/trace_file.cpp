@@ -1,3 +1,4 @@
+// The writer of trace events, one JSON object a line, thread-safe; microseconds are printed from whole nanoseconds.
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/trace_file.h>

@@ -1,3 +1,4 @@
+// The hash and the safetensors file of a model whose large tables are read in blocks of 4 MiB from elsewhere.
 #include <lockstep/base/sha256.h>
 #include <lockstep/train/weights/distant_tensor.h>
 #include <lockstep/train/weights/safetensors_stream.h>

@@ -1,3 +1,4 @@
+// The state of a module as named tensors: collection, comparison, copy back, and SHA-256 of names, shapes and values.
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/train/named_tensors.h>

@@ -1,3 +1,4 @@
+// Whole safetensors files to and from maps of tensors, through the streaming reader and writer.
 #include <lockstep/train/weights/safetensors.h>
 
 #include <lockstep/train/weights/safetensors_stream.h>

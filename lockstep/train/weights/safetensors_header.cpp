@@ -1,3 +1,4 @@
+// The strict parser and the printer of safetensors headers: shapes, offsets and gaps checked, layout by element size.
 #include <lockstep/train/weights/safetensors_header.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// The streaming reader and writer of safetensors files, with errors that name another kind of file in their place.
 #include <lockstep/train/weights/safetensors_stream.h>
 
 #include <lockstep/base/error.h>

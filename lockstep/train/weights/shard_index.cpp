@@ -1,3 +1,4 @@
+// The parser and printer of a weight map as JSON, which refuses paths that leave the folder of the index.
 #include <lockstep/train/weights/shard_index.h>
 
 #include <lockstep/base/error.h>

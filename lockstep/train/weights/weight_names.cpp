@@ -1,3 +1,4 @@
+// Rename rules with * as wildcard, matched from the left, and the translation of MindSpore's parameter names.
 #include <lockstep/train/weights/weight_names.h>
 
 #include <algorithm>
