@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 mapfile -t sources < <(git ls-files '*.h' '*.cpp')
 clang-format --dry-run --Werror "${sources[@]}"
 scripts/check_floors.sh
+scripts/type_names.py >/dev/null || scripts/type_names.py | tail -n 20 >&2
 scripts/check_public_headers.sh
 scripts/check_docs.sh
 

@@ -1,5 +1,6 @@
 // Metrics that a configuration names: beside brute force, and from sums of any division of the samples.
 #include <lockstep/base/config.h>
+#include <lockstep/train/plugins/blame.h>
 #include <lockstep/train/task.h>
 
 #include <gtest/gtest.h>
@@ -193,6 +194,15 @@ TEST(MetricParts, AucHasNoValueForOneClassAndRefusesOtherTargets) {
   expect_error(ErrorKind::config, {"auc", "[6, 2]", "[6]"}, [] {
     auc_of(torch::randn({6, 2}), torch::ones({6}), {6});
   });
+}
+
+// A plugin's metric is wrapped, so that its exceptions say whose they are.
+TEST(MetricParts, OneOfAPluginKeepsItsRows) {
+  const auto metric = blamed(read("[auc]").front(), "libmine.so, metric auc");
+  const auto output = torch::tensor({0.1F, 0.9F, 0.4F});
+  const auto rows = metric->rows(output, torch::tensor({0.F, 1.F, 0.F}));
+  ASSERT_TRUE(rows.defined());
+  EXPECT_DOUBLE_EQ(metric->values_of_rows(rows).at("auc"), 1);
 }
 
 }  // namespace

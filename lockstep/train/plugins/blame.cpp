@@ -34,6 +34,9 @@ class BlamedTask final : public Task {
   Values metrics(const Sums& sums) const override {
     return blaming(who_, [&] { return task_->metrics(sums); });
   }
+  Values metrics_of_rows(const Rows& rows) const override {
+    return blaming(who_, [&] { return task_->metrics_of_rows(rows); });
+  }
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
     return blaming(who_, [&] { return task_->predict(model, batch); });
   }
@@ -127,6 +130,12 @@ class BlamedMetric final : public Metric {
   }
   Values values(const Sums& sums) const override {
     return blaming(who_, [&] { return metric_->values(sums); });
+  }
+  at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const override {
+    return blaming(who_, [&] { return metric_->rows(output, target); });
+  }
+  Values values_of_rows(const at::Tensor& rows) const override {
+    return blaming(who_, [&] { return metric_->values_of_rows(rows); });
   }
 
  private:
