@@ -82,11 +82,11 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   auto forked = ways.fork(prepare_ranks(options, job));
   auto helpers = ways.helpers ? ways.helpers() : std::vector<Helper>();
   LaunchResult result = supervise(options, job, std::move(forked), std::move(replacing), std::move(helpers));
-  if (result.first_failed) leave_last_word(result, job, logs, options.environment);
+  if (result.first_failed) publish_root_cause(result, job, logs, options.environment);
   return result;
 }
 
-void leave_last_word(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment) {
+void publish_root_cause(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment) {
   const auto first = std::find_if(result.ends.begin(), result.ends.end(),
                                   [&](const RankEnd& end) { return end.rank == result.first_failed; });
   if (first != result.ends.end()) {

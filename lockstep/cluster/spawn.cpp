@@ -6,7 +6,7 @@
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/forked_child.h>
-#include <lockstep/cluster/processes/lone_thread.h>
+#include <lockstep/cluster/processes/single_thread.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/world/start.h>
@@ -103,7 +103,7 @@ class SpawnedProcesses::Impl {
     std::optional<cluster::OneThreadEach> one_thread;
     const bool limited = cluster::limits_threads(current_environment(), nprocs);
     if (limited) one_thread.emplace();
-    cluster::require_lone_thread();
+    cluster::require_single_thread();
     for (int index = 0; index < nprocs; ++index) {
       cluster::ChildTask task;
       task.body = [&fn, index] { fn(index); };

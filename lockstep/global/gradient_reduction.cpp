@@ -53,10 +53,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   struct Known {
     explicit Known(const c10::intrusive_ptr<at::TensorImpl>& of) : parameter(of) {}
     c10::weak_intrusive_ptr<at::TensorImpl> parameter;
-    const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished,
-    std::weak_ptr<MeshState> came_on;   ///< and on which mesh: parameters may be moved to another
-    bool may_stay = true;               ///< in a bucket; not where a program adds to gradients that it has
-    bool held = false;                  ///< not finished: the gradient is as backward left it
+    const Sharding* last_sharding = nullptr;  ///< how the last gradient lay before it was finished,
+    std::weak_ptr<MeshState> came_on;         ///< and on which mesh: parameters may be moved to another
+    bool may_stay = true;                     ///< in a bucket; not where a program adds to gradients that it has
+    bool held = false;                        ///< not finished: the gradient is as backward left it
   };
 
   void begin() {
@@ -84,7 +84,8 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     Placements placements = state.sharding->placements;
     bool keep = true;
     for (std::size_t axis = 0; axis < placements.size(); ++axis) {
-      if (!placements[axis].is_replicate() || !known.came_as->placements[axis].is_partial(ReduceOp::sum)) continue;
+      if (!placements[axis].is_replicate() || !known.last_sharding->placements[axis].is_partial(ReduceOp::sum))
+        continue;
       placements[axis] = Partial();
       keep = keep && state.mesh->coordinate()[axis] == 0;
     }
@@ -100,7 +101,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     if (!gradient.defined() || !is_global(gradient)) return;
     auto& state = state_of(gradient);
     state.fetched.reset();  // the gradient may have been a fetched view; now it belongs to the parameter
-    known.came_as = state.sharding;
+    known.last_sharding = state.sharding;
     known.came_on = state.mesh;
     const auto& of_parameter = state_of(parameter);
     const auto& goal = of_parameter.sharding->placements;

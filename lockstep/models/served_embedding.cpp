@@ -1,7 +1,7 @@
 // An embedding that is local, or fetches the distinct rows of a batch from a server and collects their gradients in a
 // hook. A thread-local flag during construction decides which.
 #include <lockstep/base/error.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/rows/initial_row.h>
 
 #include <ATen/Parallel.h>
@@ -47,7 +47,7 @@ void fill(const at::Tensor& weight, std::uint64_t seed, double deviation) {
 
 // As libtorch adds the gradients of a table that is in the module, whose order of additions is its own. `sparse` is of
 // the rows of one forward pass.
-void add_gradients(DistantRows& distant, const at::Tensor& of_rows, const at::Tensor& sparse,
+void add_gradients(RemoteRows& distant, const at::Tensor& of_rows, const at::Tensor& sparse,
                    const EmbeddingShape& shape) {
   const torch::NoGradGuard no_grad;
   const auto ids = of_rows.index_select(0, sparse._indices()[0]).unsqueeze(0);
@@ -66,7 +66,7 @@ ServedEmbeddingImpl::ServedEmbeddingImpl(const EmbeddingShape& shape)
   }
   parameters_.erase("weight");
   weight = at::Tensor();
-  distant_ = std::make_shared<DistantRows>(DistantRows{.seed = seed});
+  distant_ = std::make_shared<RemoteRows>(RemoteRows{.seed = seed});
 }
 
 void ServedEmbeddingImpl::require_in_range(const at::Tensor& ids) const {
@@ -99,7 +99,7 @@ at::Tensor ServedEmbeddingImpl::fetch_rows(const at::Tensor& ids) {
   return torch::embedding(found, inverse, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false, /*sparse=*/true);
 }
 
-RowGradients take_gradients(DistantRows& distant, std::int64_t dim) {
+RowGradients take_gradients(RemoteRows& distant, std::int64_t dim) {
   const auto sum = std::exchange(distant.gradients, {});
   if (!sum.defined()) return {};
   const auto ids = sum._indices()[0].contiguous();

@@ -4,7 +4,7 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/compat/global_device.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 
 #include <fmt/ranges.h>
 

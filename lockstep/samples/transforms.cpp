@@ -84,7 +84,7 @@ Transform transforms_of(const ConfigNode& list, std::string_view what, const std
     try {
       steps.push_back(part.make(options, {name, channels_first}));
     } catch (const Error& error) {
-      // Of a plugin's part the place is its name (train/plugins/blame.h).
+      // Of a plugin's part the place is its name (train/plugins/error_origin.h).
       const auto from = error.where().find(part.name) == std::string::npos ? "" : error.where() + ": ";
       throw Error(ErrorKind::config, what, from + error.message(), item.position);
     }

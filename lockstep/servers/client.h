@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/rows/sparse_rows.h>
 #include <lockstep/servers/partition.h>
 #include <lockstep/servers/row_cache.h>

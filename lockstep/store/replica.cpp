@@ -399,7 +399,7 @@ Replica::Taken Replica::take(std::string_view copied, Time asked, Time now) {
   return Taken::member;
 }
 
-void Replica::turn_to(const Address& leader, const View& view, Time now) {
+void Replica::follow_leader(const Address& leader, const View& view, Time now) {
   const std::lock_guard lock(mutex_);
   if (leads_) return;
   if (view.store == view_.store && view.epoch < promised_) {

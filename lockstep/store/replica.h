@@ -51,7 +51,7 @@ class Replica {
   Taken take(std::string_view copied, Time asked, Time now);
   /// Where the leader of that view is. If this process has voted for another one since, it begins anew, once it has
   /// waited for that one in vain.
-  void turn_to(const Address& leader, const View& view, Time now);
+  void follow_leader(const Address& leader, const View& view, Time now);
   /// Nothing is known of a leader any more.
   void forget_leader();
   /// The process of the leader was found to have ended; whether `now` is during the lease.

@@ -143,7 +143,7 @@ void ReplicaKeeper::search() {
     hints_.insert(found.standing->leader);
   }
   if (const auto* const leader = find_leader(self, probes)) {
-    replica_->turn_to(leader->first, leader->second.standing->view, Clock::now());
+    replica_->follow_leader(leader->first, leader->second.standing->view, Clock::now());
   } else {
     elect(self, probes);
   }

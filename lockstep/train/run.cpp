@@ -33,7 +33,7 @@
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/session.h>
 #include <lockstep/train/sharded/all_or_none.h>
-#include <lockstep/train/weights/distant_tensor.h>
+#include <lockstep/train/weights/remote_tensor.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
 
@@ -132,7 +132,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
 }
 
 void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
-                   const std::vector<DistantTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
+                   const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
   std::optional<Error> failed;  // the first; what there is room for is written all the same
   const auto leave = [&](const std::function<void()>& write) {
     const auto problem = problem_of(write);

@@ -54,13 +54,13 @@ std::string describe_device(const c10::Device& device, const SystemConfig& confi
 }
 
 std::vector<std::string> overruled_variables(const SystemConfig& config, const Environment& environment) {
-  std::vector<std::string> overruled;
+  std::vector<std::string> outer_launchers;
   for (const auto* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}) {
     const auto value = find(environment, name);
     if (!value || *value == "1" || *value == std::to_string(config.threads)) continue;
-    overruled.push_back(fmt::format("{}={}", name, *value));
+    outer_launchers.push_back(fmt::format("{}={}", name, *value));
   }
-  return overruled;
+  return outer_launchers;
 }
 
 void seed_weights(std::int64_t seed) { torch::manual_seed(static_cast<std::uint64_t>(seed)); }

@@ -113,7 +113,7 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
   if (lacks_evaluation()) evaluate_now();
-  without_ending_for_a_disk([this] { writer_.finish_run(); });
+  tolerate_full_disk([this] { writer_.finish_run(); });
   points_->call("after_run", &Callback::after_run, view);
   return true;
 }
@@ -138,7 +138,7 @@ void Session::look_after_checkpoints() {
   all_reduce(said, group_);
   if (said[0].item<int>() > 0) time_to_save_ = true;
   if (writer_.is_under_way() && said[1].item<int>() == 0) {
-    without_ending_for_a_disk([this] { writer_.finish(); });
+    tolerate_full_disk([this] { writer_.finish(); });
   }
 }
 
@@ -352,7 +352,7 @@ void Session::tell_of_left_out(const RankData& data, const samples::Batches& bat
 
 // Ending the run would not make room on the disk, and would throw away what is in memory: steps, or the result, which
 // has a folder of its own. All ranks have the same error.
-void Session::without_ending_for_a_disk(const std::function<void()>& save) {
+void Session::tolerate_full_disk(const std::function<void()>& save) {
   try {
     save();
     lacks_checkpoint_ = false;

@@ -66,7 +66,7 @@ class Session final : private RunView {
   /// Parameters and buffers of the whole model. A collective.
   NamedTensors model_state() const { return parallel_->model_state(); }
   /// Those of it that are on parameter servers, and not in model_state().
-  std::vector<DistantTensor> distant_tensors() const { return parallel_->distant_tensors(); }
+  std::vector<RemoteTensor> distant_tensors() const { return parallel_->distant_tensors(); }
   /// What is worth saying when the run is done.
   std::vector<std::string> closing_words() const { return parallel_->closing_words(); }
   /// The run has its result, or was ended early by a signal, and needs the servers no more.
@@ -122,7 +122,7 @@ class Session final : private RunView {
   void compare_with_unverified();
   bool save_is_due() const;
   void look_after_checkpoints();
-  void without_ending_for_a_disk(const std::function<void()>& save);
+  void tolerate_full_disk(const std::function<void()>& save);
   void end_epoch_if_whole();
   void train_epoch(const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);

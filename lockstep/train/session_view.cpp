@@ -182,7 +182,7 @@ void Session::save_now() {
   time_to_save_ = false;
   RunView& view = *this;
   points_->call("before_save", &Callback::before_save, view);
-  without_ending_for_a_disk([this] {
+  tolerate_full_disk([this] {
     state_.callbacks = points_->texts();
     writer_.save(state_, state_to_save());
     if (finished() || asked_to_end()) writer_.finish();

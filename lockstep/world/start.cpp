@@ -91,7 +91,7 @@ bool is_same_launcher(const World& world, const World& other) {
 // The innermost launcher, which was started by the outer ones, has priority.
 void compare_with_outer(World& world, const Environment& environment) {
   if (world.launcher == "flux") return;  // its tasks inherit the variables of what started Flux itself
-  for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
+  for (const World& outer : others_than(world, environment)) detail::note_outer_launcher(world, outer, environment);
   for (const Platform& platform : kPlatforms) {
     // torchrun's flags, which the command line of a launcher overrides.
     if (platform.name == "trainjob" || platform.name == "pai") continue;
@@ -223,12 +223,12 @@ World detect_named(const Environment& environment, std::string_view name) {
   fail_missing(name, launcher->fix);
 }
 
-void warn_of(const std::vector<std::string>& overruled, const Start& start) {
-  if (overruled.empty() || start.ranks > 1) return;
+void warn_of(const std::vector<std::string>& outer_launchers, const Start& start) {
+  if (outer_launchers.empty() || start.ranks > 1) return;
   log_warning(
       "{} decides which rank this is; there are also the variables of {}, which do not count. If that is wrong, unset "
       "them or name one with --launcher",
-      start.world.launcher, fmt::join(overruled, " and of "));
+      start.world.launcher, fmt::join(outer_launchers, " and of "));
 }
 
 }  // namespace
@@ -279,7 +279,7 @@ std::vector<std::string> launchers_here(const Environment& environment) {
   return names;
 }
 
-std::vector<std::string> detail::overruled(const World& world, const Environment& environment) {
+std::vector<std::string> detail::outer_launchers(const World& world, const Environment& environment) {
   std::vector<std::string> texts;
   for (const World& other : others_than(world, environment)) {
     if (is_around_run(world, other.launcher, environment) == true) continue;
@@ -293,7 +293,8 @@ Start detect_start(const StartOptions& options) {
   const auto environment = current_environment();
   Start start = detect_start(environment, options);
   start.world.host = detail::host_name();
-  if (options.launcher == "auto" && start.world.rank == 0) warn_of(detail::overruled(start.world, environment), start);
+  if (options.launcher == "auto" && start.world.rank == 0)
+    warn_of(detail::outer_launchers(start.world, environment), start);
   if (start.world.launcher == "pytorch") start.world.launcher = detail::starter_of_pytorch(environment);
   return start;
 }

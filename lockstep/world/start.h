@@ -88,13 +88,13 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
 
 /// The launchers whose variables are ignored because another launcher decided `world`, each with its evidence: "slurm
 /// (SLURM_PROCID=0 ...)". Launchers that are known to have started `lockstep run` itself are left out.
-std::vector<std::string> overruled(const World& world, const Environment& environment);
+std::vector<std::string> outer_launchers(const World& world, const Environment& environment);
 
 /// Gives `world` priority over `outer`, whose variables are also set. Error(environment) when they contradict each
 /// other: the outer launcher started more processes than there are ranks; RANK and WORLD_SIZE were set by hand (no
 /// launcher set LOCAL_RANK) and differ from those of the outer launcher; or the outer launcher runs inside `lockstep
 /// run` and starts several processes for each of its ranks.
-void overrule(World& world, const World& outer, const Environment& environment);
+void note_outer_launcher(World& world, const World& outer, const Environment& environment);
 
 /// Error(environment) when `outer` started more processes than the world has ranks.
 void check_against_outer(const World& world, const World& outer, int processes);

@@ -326,7 +326,7 @@ TEST(LastWord, IsTheRootCauseWhereverItsRankRan) {
       result.ends.emplace_back().rank = rank;
       result.ends.back().status = {rank, 0};
     }
-    leave_last_word(result, job, logs, {{"TORCHELASTIC_ERROR_FILE", to.string()}});
+    publish_root_cause(result, job, logs, {{"TORCHELASTIC_ERROR_FILE", to.string()}});
     EXPECT_EQ(result.report, "the report\n  logs: " + logs.path().string() + "\n");
     const auto message = nlohmann::json::parse(content(to))["message"];
     return std::pair(message["message"].get<std::string>(), message["errorCode"].get<int>());

@@ -359,15 +359,15 @@ TEST(Membership, ConnectionsThatWereLostAndCameBackBreakNothing) {
 TEST(Membership, ASchedulerThatWasStoppedExcusesSilence) {
   Membership membership = running(2, true);
   excuse_silence(membership, seconds(100));
-  EXPECT_TRUE(find_silent(membership, kStart + seconds(129)).empty());
-  EXPECT_EQ(find_silent(membership, kStart + seconds(130)).size(), 2U);
+  EXPECT_TRUE(find_missed_heartbeats(membership, kStart + seconds(129)).empty());
+  EXPECT_EQ(find_missed_heartbeats(membership, kStart + seconds(130)).size(), 2U);
 }
 
 TEST(Membership, SilenceIsFoundAtItsTime) {
   const Membership membership = heard(running(2), "w1", kStart + seconds(1));
-  EXPECT_TRUE(find_silent(membership, kStart + milliseconds(29'999)).empty());
-  EXPECT_EQ(find_silent(membership, kStart + seconds(30)), std::vector<std::uint64_t>{1});
-  EXPECT_EQ(find_silent(membership, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(find_missed_heartbeats(membership, kStart + milliseconds(29'999)).empty());
+  EXPECT_EQ(find_missed_heartbeats(membership, kStart + seconds(30)), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(find_missed_heartbeats(membership, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
 }
 
 TEST(Membership, NobodyHangsBecauseAConnectionWasLostForAWhile) {

@@ -243,7 +243,7 @@ class World {
       if (j != i) probes[address(j)] = probe(i, address(j));
     }
     if (const auto* const leader = find_leader(self, probes)) {
-      return process.replica->turn_to(leader->first, leader->second.standing->view, now_);
+      return process.replica->follow_leader(leader->first, leader->second.standing->view, now_);
     }
     // Between one step and the next anything may happen.
     later(i, delay(), [this, i, self, probes] { elect(i, self, probes); });

@@ -1,6 +1,6 @@
 // Metrics that a configuration names: beside brute force, and from sums of any division of the samples.
 #include <lockstep/base/config.h>
-#include <lockstep/train/plugins/blame.h>
+#include <lockstep/train/plugins/error_origin.h>
 #include <lockstep/train/task.h>
 
 #include <gtest/gtest.h>
@@ -198,7 +198,7 @@ TEST(MetricParts, AucHasNoValueForOneClassAndRefusesOtherTargets) {
 
 // A plugin's metric is wrapped, so that its exceptions say whose they are.
 TEST(MetricParts, OneOfAPluginKeepsItsRows) {
-  const auto metric = blamed(read("[auc]").front(), "libmine.so, metric auc");
+  const auto metric = with_error_origin(read("[auc]").front(), "libmine.so, metric auc");
   const auto output = torch::tensor({0.1F, 0.9F, 0.4F});
   const auto rows = metric->rows(output, torch::tensor({0.F, 1.F, 0.F}));
   ASSERT_TRUE(rows.defined());

@@ -76,12 +76,12 @@ TEST(WorldTasks, WinOverWhatTheyInheritAndSetBeside) {
       {with("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1 FLUX_JOB_NNODES=1", slurm), "flux 0/1 local 0/1 alone"},
       {with(kPals, with(slurm, kMaster)), "pals 3/4 local 1/2 tcp h:5"},
   });
-  const auto overruled = [](const std::string& text) {
-    return detail::overruled(detect_world(environment_of(text)), environment_of(text));
+  const auto outer_launchers = [](const std::string& text) {
+    return detail::outer_launchers(detect_world(environment_of(text)), environment_of(text));
   };
   // jsrun and PALS speak of the same ranks in the words of MPI.
-  EXPECT_TRUE(overruled(with(kPals, with("PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2", kMaster))).empty());
-  EXPECT_EQ(overruled(with(kPals, with(slurm, kMaster))).size(), 1U);
+  EXPECT_TRUE(outer_launchers(with(kPals, with("PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2", kMaster))).empty());
+  EXPECT_EQ(outer_launchers(with(kPals, with(slurm, kMaster))).size(), 1U);
 }
 
 TEST(WorldTasks, RefuseHalfAndImpossibleSettings) {

@@ -135,17 +135,17 @@ TEST(World, ALauncherInsideLockstepRunIsAnError) {
 }
 
 TEST(World, TellsWhichLaunchersAreThereAndDoNotCount) {
-  const auto overruled = [](const std::string& text) {
-    return detail::overruled(detect_world(environment_of(text)), environment_of(text));
+  const auto outer_launchers = [](const std::string& text) {
+    return detail::outer_launchers(detect_world(environment_of(text)), environment_of(text));
   };
   using Texts = std::vector<std::string>;
-  EXPECT_EQ(overruled(std::string(kTorch)), Texts{});
+  EXPECT_EQ(outer_launchers(std::string(kTorch)), Texts{});
   // mpirun in a Slurm job of several nodes starts its daemons with srun; a Slurm step in a shell under mpirun.
-  EXPECT_EQ(overruled(both(kOpenMpi, kSlurm)), Texts{"slurm (SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 step=3.0 "
-                                                     "master=n1:20483)"});
-  EXPECT_EQ(overruled(both(kTorch, kOpenMpi)).size(), 1u);
+  EXPECT_EQ(outer_launchers(both(kOpenMpi, kSlurm)), Texts{"slurm (SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 step=3.0 "
+                                                           "master=n1:20483)"});
+  EXPECT_EQ(outer_launchers(both(kTorch, kOpenMpi)).size(), 1u);
   // Known to be around `lockstep run`.
-  EXPECT_EQ(overruled(both(std::string(kTorch) + " LOCKSTEP_STARTED_INSIDE=open_mpi", kOpenMpi)), Texts{});
+  EXPECT_EQ(outer_launchers(both(std::string(kTorch) + " LOCKSTEP_STARTED_INSIDE=open_mpi", kOpenMpi)), Texts{});
   EXPECT_EQ(launchers_here(environment_of(both(kTorch, both(kOpenMpi, kSlurm)))),
             (Texts{"pytorch", "open_mpi", "slurm"}));
   EXPECT_EQ(launchers_here(environment_of("RANK=0 OMPI_COMM_WORLD_SIZE=3")), Texts{});

@@ -15,7 +15,7 @@ struct EmbeddingShape {
   double deviation = 0.01;  ///< of the first values, which are about normal around 0; 0: all are 0
 };
 
-struct DistantRows;
+struct RemoteRows;
 
 /// A module with the parameter `weight` [rows, dim], float32, as torch::nn::Embedding. In a run with parameter servers
 /// (docs/recommendation.md) it has no parameter and no memory for one: forward() fetches the rows of the batch, and
@@ -40,14 +40,14 @@ class ServedEmbeddingImpl : public torch::nn::EmbeddingImpl {
   const EmbeddingShape& shape() const { return shape_; }
 
   /// For the library: where the rows are, if not in `weight`.
-  const std::shared_ptr<DistantRows>& distant() const { return distant_; }
+  const std::shared_ptr<RemoteRows>& distant() const { return distant_; }
 
  private:
   at::Tensor fetch_rows(const at::Tensor& ids);
   void require_in_range(const at::Tensor& ids) const;
 
   EmbeddingShape shape_;
-  std::shared_ptr<DistantRows> distant_;
+  std::shared_ptr<RemoteRows> distant_;
 };
 TORCH_MODULE(ServedEmbedding);
 

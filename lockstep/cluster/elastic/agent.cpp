@@ -323,7 +323,7 @@ LaunchResult Agent::leave() {
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
   } else if (last_.first_failed) {
-    leave_last_word(last_, job_, logs_, launch_.environment);
+    publish_root_cause(last_, job_, logs_, launch_.environment);
   }
   return last_;
 }
@@ -336,7 +336,7 @@ LaunchResult Agent::close(const JobState& state) {
   if (state.failed) {
     result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
     if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
-    leave_last_word(result, job_, logs_, launch_.environment);
+    publish_root_cause(result, job_, logs_, launch_.environment);
   } else if (took_part_in_ == 0) {
     result = end_unneeded(
         result, fmt::format("job '{}' has ended well without this node, which was a spare: nothing was computed here",

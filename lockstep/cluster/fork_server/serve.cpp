@@ -4,7 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/fork_server/channel.h>
-#include <lockstep/cluster/processes/lone_thread.h>
+#include <lockstep/cluster/processes/single_thread.h>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/run/measured_layouts.h>
-#include <lockstep/plan/trace/as_it_is.h>
+#include <lockstep/plan/trace/snapshot.h>
 
 #include <torch/torch.h>
 
@@ -56,7 +56,7 @@ KeptNumbers::KeptNumbers(torch::nn::Module& module) {
   const auto keep = [&](const std::string& name, const at::Tensor& tensor) {
     const auto same = [&](const Kept& each) { return each.tensor.is_same(tensor); };
     if (!tensor.defined() || std::any_of(kept_.begin(), kept_.end(), same)) return;
-    kept_.push_back({.name = name, .tensor = tensor, .before = as_it_is(tensor)});
+    kept_.push_back({.name = name, .tensor = tensor, .before = snapshot(tensor)});
   };
   for (const auto& each : module.named_parameters()) keep(each.key(), each.value());
   for (const auto& each : module.named_buffers()) keep(each.key(), each.value());

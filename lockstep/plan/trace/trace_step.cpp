@@ -5,8 +5,8 @@
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
-#include <lockstep/plan/trace/as_it_is.h>
 #include <lockstep/plan/trace/attribution.h>
+#include <lockstep/plan/trace/snapshot.h>
 #include <lockstep/plan/trace/step_recorder.h>
 #include <lockstep/plan/trace/trace_step.h>
 
@@ -102,7 +102,7 @@ void BorrowedModule::borrow(const std::string& name, const at::Tensor& tensor, V
     fail(ErrorKind::invalid_argument, "plan", "{} is a global tensor already; plan a model before it is distributed",
          name);
   }
-  kept_.push_back({.tensor = tensor, .before = as_it_is(tensor), .gradient = tensor.grad()});
+  kept_.push_back({.tensor = tensor, .before = snapshot(tensor), .gradient = tensor.grad()});
   if (tensor.grad().defined()) tensor.mutable_grad() = at::Tensor();
   const auto planned = planning_tensor(mesh, global::shape_of(tensor));
   mesh.recorder->name(planned, kind, name, std::string(owner_of(name)));

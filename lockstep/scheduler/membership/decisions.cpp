@@ -140,7 +140,7 @@ void excuse_silence(Membership& membership, std::chrono::steady_clock::duration 
   for (Member& member : membership.members) member.heard += time;
 }
 
-std::vector<std::uint64_t> find_silent(const Membership& membership, Time now) {
+std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now) {
   std::vector<std::uint64_t> silent;
   for (const Member& member : membership.members) {
     if (member.link == Link::open && now - member.heard >= membership.limits.silence)

@@ -41,7 +41,7 @@ void note_leave(Membership& membership, Member& member, const Leave& leave, Time
 void excuse_silence(Membership& membership, std::chrono::steady_clock::duration time);
 
 /// Connections of members that were silent for too long.
-std::vector<std::uint64_t> find_silent(const Membership& membership, Time now);
+std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now);
 
 /// Connections of members that hang: other members of their generation cannot continue, but these still compute.
 std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now);

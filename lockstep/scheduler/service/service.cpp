@@ -229,7 +229,7 @@ std::optional<Ending> SchedulerService::tick(Time now) {
     log_warning("the scheduler did nothing for {:.0f} s; that is held against no worker", seconds_in(away));
     excuse_silence(membership_, away);
   }
-  for (const auto connection : find_silent(membership_, now)) {
+  for (const auto connection : find_missed_heartbeats(membership_, now)) {
     const auto found = workers_.find(connection);
     if (found != workers_.end())
       close(*found->second,

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/optimizer.h>

@@ -45,7 +45,7 @@ void add_part(NamedTensors& tensors, std::string_view part, const NamedTensors& 
   for (const auto& [name, tensor] : content) tensors.insert_or_assign(fmt::format("{}.{}", part, name), tensor);
 }
 
-std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group, int root) {
+std::optional<Checkpoint> broadcast_state(std::optional<Checkpoint> own, const Group& group, int root) {
   if (group.size() == 1) return own;
   const auto contents = nlohmann::json::parse(share_text(contents_of(own), group, root));
   if (contents.is_null()) return std::nullopt;

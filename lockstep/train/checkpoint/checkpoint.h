@@ -30,6 +30,6 @@ void add_part(NamedTensors& tensors, std::string_view part, const NamedTensors& 
 
 /// Sends a state to all ranks: every rank returns `root`'s `own` (nullopt stays nullopt); that of the other ranks is
 /// ignored. A collective.
-std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group, int root = 0);
+std::optional<Checkpoint> broadcast_state(std::optional<Checkpoint> own, const Group& group, int root = 0);
 
 }  // namespace lockstep::train

@@ -113,7 +113,7 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
                        .remarks = std::move(remarks),
                        .origin = origin_of(config, saved.state.step)};
   }
-  auto whole = share_checkpoint(own ? std::optional(read_whole(own->saved)) : std::nullopt, group);
+  auto whole = broadcast_state(own ? std::optional(read_whole(own->saved)) : std::nullopt, group);
   auto origin = origin_of(config, whole.value().state.step);
   return ResumePoint{.state = std::move(whole->state),
                      .tensors = StateSource(std::move(whole->tensors)),

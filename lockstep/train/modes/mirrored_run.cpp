@@ -145,8 +145,8 @@ NamedTensors MirroredRun::model_state() {
   return module_state(*model_.module);
 }
 
-std::vector<DistantTensor> MirroredRun::distant_tensors() {
-  return tables_ ? tables_->tensors() : std::vector<DistantTensor>();
+std::vector<RemoteTensor> MirroredRun::distant_tensors() {
+  return tables_ ? tables_->tensors() : std::vector<RemoteTensor>();
 }
 
 SavedState MirroredRun::with_distant(SavedState state) {

@@ -12,7 +12,7 @@
 #include <lockstep/train/reports.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/sharded/sharded_save.h>
-#include <lockstep/train/weights/distant_tensor.h>
+#include <lockstep/train/weights/remote_tensor.h>
 
 #include <cstdint>
 #include <memory>
@@ -64,7 +64,7 @@ class ParallelRun {
   virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
 
   /// Tensors of the model that no rank has: on parameter servers. Every rank may read them between two steps.
-  virtual std::vector<DistantTensor> distant_tensors() { return {}; }
+  virtual std::vector<RemoteTensor> distant_tensors() { return {}; }
 
   /// What the run saves, where `state` has tensors that are equal on all ranks: with what is on servers. A collective
   /// of all processes.

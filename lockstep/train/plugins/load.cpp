@@ -4,8 +4,8 @@
 #include <lockstep/base/home_paths.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/plugin.h>
-#include <lockstep/train/plugins/blame.h>
 #include <lockstep/train/plugins/elf_file.h>
+#include <lockstep/train/plugins/error_origin.h>
 #include <lockstep/train/plugins/load.h>
 
 #include <c10/util/Type.h>
@@ -105,8 +105,8 @@ void add(Parts& parts, Parts brought, const std::string& library, std::map<std::
       if (part.name.empty()) fail(ErrorKind::data, "plugins", "brings a part without a name to {}", kind);
       origins.emplace(fmt::format("{} {}", kind, part.name), library);
       part.options = part.options.visited_by([who = fmt::format("{}, {} {}", library, section, part.name)](
-                                                 const std::function<void()>& visit) { blaming(who, visit); });
-      list.push_back(blamed_part(std::move(part), library));
+                                                 const std::function<void()>& visit) { call_from(who, visit); });
+      list.push_back(part_with_error_origin(std::move(part), library));
     }
   });
 }
@@ -155,7 +155,7 @@ std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, Co
     try {
       const auto entry = load(with_home(name));
       Parts brought;
-      blaming("lockstep_plugin", [&] { entry(brought); });
+      call_from("lockstep_plugin", [&] { entry(brought); });
       add(*parts, std::move(brought), fs::path(name).filename().string(), origins);
     } catch (const Error& error) {
       const auto from = error.where() == "plugins" ? "" : fmt::format("{}: ", error.where());

@@ -35,7 +35,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
   for (const auto& source : choice.sources) {
     std::optional<Checkpoint> part;
     if (group.rank() == source.rank) part = Checkpoint{{}, part_from(*kept.parts, source, step)};
-    part = share_checkpoint(std::move(part), group, source.rank);
+    part = broadcast_state(std::move(part), group, source.rank);
     if (assembles) by_rank.push_back(std::move(part.value().tensors));
   }
   std::optional<Checkpoint> whole;
@@ -45,7 +45,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
     whole->tensors.merge(assemble(kept.parts->parts.layout, by_rank));
   }
   by_rank.clear();
-  kept.state = share_checkpoint(std::move(whole), group, *choice.rank);
+  kept.state = broadcast_state(std::move(whole), group, *choice.rank);
   return {choice.rank, std::move(choice.reason), std::nullopt};
 }
 
@@ -58,7 +58,7 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   }
   auto choice = choose_state(recovery_states);
   if (choice.rank) {
-    auto shared = share_checkpoint(kept.state, group, *choice.rank);
+    auto shared = broadcast_state(kept.state, group, *choice.rank);
     kept.state = std::move(shared);
   } else if (choice.reason.empty()) {
     choice = agree_on_parts(kept, group);

@@ -1,6 +1,6 @@
 // The facts about embedding tables for the planner: shapes and states, and distinct rows counted in training samples.
 #include <lockstep/base/error.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/samples/criteo.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/run_model.h>

@@ -1,7 +1,7 @@
 // Dense parameters as tables of slices on parameter servers: choice by pattern, gradients to slices, values back.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/train/configuration/name_patterns.h>
 #include <lockstep/train/served/served_parameters.h>
 

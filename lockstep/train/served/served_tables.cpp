@@ -56,8 +56,8 @@ void ServedTables::refresh() {
   parameters_.update(*client_);
 }
 
-std::vector<DistantTensor> ServedTables::tensors() {
-  std::vector<DistantTensor> tensors;
+std::vector<RemoteTensor> ServedTables::tensors() {
+  std::vector<RemoteTensor> tensors;
   for (const auto& [name, table] : tables_) {
     const auto read = [client = client_, name = name](std::int64_t first, std::int64_t count) {
       std::vector<std::int64_t> ids(static_cast<std::size_t>(count));

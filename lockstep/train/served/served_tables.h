@@ -7,7 +7,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/sharded/sharded_save.h>
-#include <lockstep/train/weights/distant_tensor.h>
+#include <lockstep/train/weights/remote_tensor.h>
 
 #include <cstdint>
 #include <memory>
@@ -41,7 +41,7 @@ class ServedTables {
   void refresh();
 
   /// The tables as tensors of the model, read in blocks of rows.
-  std::vector<DistantTensor> tensors();
+  std::vector<RemoteTensor> tensors();
 
   /// What the run saves: `own`, which every worker has, and the rows. A collective of workers and servers.
   SavedState saved(NamedTensors own);

@@ -278,7 +278,7 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
     try {
       save(rows, own.server, everyone);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::io) throw;  // as workers do (Session::without_ending_for_a_disk)
+      if (error.kind() != ErrorKind::io) throw;  // as workers do (Session::tolerate_full_disk)
       log_error("no checkpoint after step {}, serving goes on: {}", step, error.message());
     }
   };

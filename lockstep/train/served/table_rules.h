@@ -1,7 +1,7 @@
 // The tables of a model as parameter servers see them, and the rules by which these update tables and parameters.
 #pragma once
 
-#include <lockstep/models/distant_rows.h>
+#include <lockstep/models/remote_rows.h>
 #include <lockstep/rows/row_rule.h>
 #include <lockstep/servers/partition.h>
 #include <lockstep/train/config.h>

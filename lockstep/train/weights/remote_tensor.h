@@ -16,7 +16,7 @@ class Tensor;
 namespace lockstep::train {
 
 /// float32 [rows, dim], read in blocks.
-struct DistantTensor {
+struct RemoteTensor {
   std::string name;
   std::int64_t rows = 0;
   std::int64_t dim = 0;
@@ -24,10 +24,10 @@ struct DistantTensor {
 };
 
 /// sha256_of (named_tensors.h) of all of them together. Memory: one block.
-std::string sha256_of(const TensorMap& tensors, const std::vector<DistantTensor>& distant);
+std::string sha256_of(const TensorMap& tensors, const std::vector<RemoteTensor>& distant);
 
 /// The file that save_safetensors would write of all of them together. Memory: one block.
 void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
-                      const std::vector<DistantTensor>& distant, const TensorMetadata& metadata);
+                      const std::vector<RemoteTensor>& distant, const TensorMetadata& metadata);
 
 }  // namespace lockstep::train

@@ -57,7 +57,7 @@ std::string starter_of_pytorch(const Environment& environment) {
   return has_job ? "torchrun" : "pytorch";
 }
 
-void overrule(World& world, const World& outer, const Environment& environment) {
+void note_outer_launcher(World& world, const World& outer, const Environment& environment) {
   check_against_outer(world, outer, outer.size);
   if (set_by_hand(world, environment)) check_by_hand(world, outer);
   if (is_around_run(world, outer.launcher, environment) == false && outer.size > 1) fail_inside_run(world, outer);

@@ -1,6 +1,6 @@
 // A list of this process's other threads from /proc, after a trial fork that ends the thread pool of OpenBLAS.
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/processes/lone_thread.h>
+#include <lockstep/cluster/processes/single_thread.h>
 
 #include <fmt/ranges.h>
 #include <sys/syscall.h>
@@ -56,7 +56,7 @@ std::vector<std::string> other_threads() {
   return threads_now();
 }
 
-void require_lone_thread() {
+void require_single_thread() {
   const auto others = other_threads();
   if (others.empty()) return;
   fail(ErrorKind::unsupported, "spawn",

@@ -12,7 +12,7 @@ namespace lockstep::cluster {
 std::vector<std::string> other_threads();
 
 /// Error(unsupported), naming the other threads of this process, unless there are none.
-void require_lone_thread();
+void require_single_thread();
 
 /// While it exists, forked processes compute with one thread each in the libraries that are loaded; the destructor
 /// restores the settings of this process.

@@ -21,7 +21,7 @@ class RowHome {
   virtual ~RowHome() = default;
 
   /// The present rows of these ids, which ascend, each once: [ids, dim], float32 on the CPU, new memory. `table` is
-  /// DistantRows::name.
+  /// RemoteRows::name.
   virtual at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) = 0;
 };
 
@@ -33,7 +33,7 @@ struct RowGradients {
 };
 
 /// What a table without rows has instead. Shared with hooks of graphs that may outlive the module.
-struct DistantRows {
+struct RemoteRows {
   std::uint64_t seed = 0;  ///< of the first values (rows/initial_row.h)
   std::string name = "table";
   std::shared_ptr<RowHome> home{};  ///< to be set before the first forward pass
@@ -41,7 +41,7 @@ struct DistantRows {
 };
 
 /// Takes the gradients since the last call.
-RowGradients take_gradients(DistantRows& rows, std::int64_t dim);
+RowGradients take_gradients(RemoteRows& rows, std::int64_t dim);
 
 /// While it exists on a thread, tables that this thread makes are elsewhere.
 class TablesElsewhere {

@@ -6,7 +6,7 @@
 namespace lockstep::plan {
 
 /// A copy of the tensor object with the current content, which later changes of `tensor` do not affect.
-inline at::Tensor as_it_is(const at::Tensor& tensor) {
+inline at::Tensor snapshot(const at::Tensor& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(/*version_counter=*/0,
                                                                           /*allow_tensor_metadata_change=*/true));
 }

@@ -1,6 +1,6 @@
 // The hash and the safetensors file of a model whose large tables are read in blocks of 4 MiB from elsewhere.
 #include <lockstep/base/sha256.h>
-#include <lockstep/train/weights/distant_tensor.h>
+#include <lockstep/train/weights/remote_tensor.h>
 #include <lockstep/train/weights/safetensors_stream.h>
 #include <lockstep/train/weights/tensor_hash.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kBytesOfBlock = std::int64_t{4} << 20;
 
-void read_all(const DistantTensor& tensor, const std::function<void(const at::Tensor&)>& take) {
+void read_all(const RemoteTensor& tensor, const std::function<void(const at::Tensor&)>& take) {
   const auto rows = std::max<std::int64_t>(1, kBytesOfBlock / (4 * tensor.dim));
   for (std::int64_t first = 0; first < tensor.rows; first += rows) {
     take(tensor.read(first, std::min(rows, tensor.rows - first)));
@@ -24,8 +24,8 @@ void read_all(const DistantTensor& tensor, const std::function<void(const at::Te
 
 }  // namespace
 
-std::string sha256_of(const TensorMap& tensors, const std::vector<DistantTensor>& distant) {
-  std::map<std::string, const DistantTensor*> in_order;
+std::string sha256_of(const TensorMap& tensors, const std::vector<RemoteTensor>& distant) {
+  std::map<std::string, const RemoteTensor*> in_order;
   for (const auto& [name, tensor] : tensors) in_order.emplace(name, nullptr);
   for (const auto& tensor : distant) in_order.emplace(tensor.name, &tensor);
   Sha256 hash;
@@ -43,7 +43,7 @@ std::string sha256_of(const TensorMap& tensors, const std::vector<DistantTensor>
 }
 
 void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
-                      const std::vector<DistantTensor>& distant, const TensorMetadata& metadata) {
+                      const std::vector<RemoteTensor>& distant, const TensorMetadata& metadata) {
   SafetensorsHeader header{.entries = {}, .metadata = metadata};
   for (const auto& [name, tensor] : tensors) {
     header.entries.push_back({.name = name, .dtype = safetensors_dtype(name, tensor), .shape = tensor.sizes().vec()});
@@ -53,7 +53,7 @@ void save_safetensors(const std::filesystem::path& path, const TensorMap& tensor
   }
   SafetensorsWriter writer(path, std::move(header));
   for (const auto& entry : writer.entries()) {
-    const auto far = std::ranges::find(distant, entry.name, &DistantTensor::name);
+    const auto far = std::ranges::find(distant, entry.name, &RemoteTensor::name);
     if (far == distant.end()) {
       writer.write(tensors.at(entry.name));
     } else {

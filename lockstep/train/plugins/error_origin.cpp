@@ -1,0 +1,256 @@
+// Decorators of tasks, data sets, metrics and part functions that add plugin and part names to exceptions.
+#include <lockstep/base/error.h>
+#include <lockstep/train/plugins/error_origin.h>
+
+#include <torch/torch.h>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace lockstep::train {
+namespace {
+
+bool is_of_ranks(ErrorKind kind) {
+  return kind == ErrorKind::timeout || kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch;
+}
+
+class NamedTask final : public Task {
+ public:
+  NamedTask(std::shared_ptr<Task> task, std::string who) : task_(std::move(task)), who_(std::move(who)) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    return call_from(who_, [&] { return task_->run(model, batch, measures); });
+  }
+  std::int64_t loss_sums() const override {
+    return call_from(who_, [&] { return task_->loss_sums(); });
+  }
+  at::Tensor loss_of(const at::Tensor& sums) const override {
+    return call_from(who_, [&] { return task_->loss_of(sums); });
+  }
+  Sums late_sums() override {
+    return call_from(who_, [&] { return task_->late_sums(); });
+  }
+  Values metrics(const Sums& sums) const override {
+    return call_from(who_, [&] { return task_->metrics(sums); });
+  }
+  Values metrics_of_rows(const Rows& rows) const override {
+    return call_from(who_, [&] { return task_->metrics_of_rows(rows); });
+  }
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    return call_from(who_, [&] { return task_->predict(model, batch); });
+  }
+  std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
+    return call_from(who_, [&] { return task_->files(all); });
+  }
+  void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
+                   std::int64_t ranks) const override {
+    call_from(who_, [&] { task_->leave_files(all, folder, rank, ranks); });
+  }
+  std::vector<ShownPicture> pictures() override {
+    return call_from(who_, [&] { return task_->pictures(); });
+  }
+  std::string show(torch::nn::Module& model, const Place& place) override {
+    return call_from(who_, [&] { return task_->show(model, place); });
+  }
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return call_from(who_, [&] { return task_->nothing(model, batch); });
+  }
+
+ private:
+  std::shared_ptr<Task> task_;
+  std::string who_;
+};
+
+class NamedBatches final : public samples::Batches {
+ public:
+  NamedBatches(std::unique_ptr<samples::Batches> batches, std::string who)
+      : batches_(std::move(batches)), who_(std::move(who)) {}
+
+  void start(std::int64_t epoch, std::int64_t step) override {
+    call_from(who_, [&] { batches_->start(epoch, step); });
+  }
+  std::optional<samples::Batch> next() override {
+    return call_from(who_, [&] { return batches_->next(); });
+  }
+  std::int64_t left_out() const override {
+    return call_from(who_, [&] { return batches_->left_out(); });
+  }
+
+ private:
+  std::unique_ptr<samples::Batches> batches_;
+  std::string who_;
+};
+
+class NamedDataset final : public samples::Dataset {
+ public:
+  NamedDataset(std::shared_ptr<const samples::Dataset> dataset, std::string who)
+      : dataset_(std::move(dataset)), who_(std::move(who)) {}
+
+  std::int64_t size() const override {
+    return call_from(who_, [&] { return dataset_->size(); });
+  }
+  samples::Sample get(std::int64_t index, const samples::Chance& chance) const override {
+    return call_from(who_, [&] { return dataset_->get(index, chance); });
+  }
+  samples::Batch collate(std::vector<samples::Sample> samples) const override {
+    return call_from(who_, [&] { return dataset_->collate(std::move(samples)); });
+  }
+  std::unique_ptr<samples::Batches> batches(std::shared_ptr<const Dataset> /*self*/,
+                                            const data::ShardedSampler& sampler,
+                                            const data::LoaderOptions& options) const override {
+    return call_from(who_, [&]() -> std::unique_ptr<samples::Batches> {
+      return std::make_unique<NamedBatches>(dataset_->batches(dataset_, sampler, options), who_);
+    });
+  }
+  std::vector<std::string> classes() const override {
+    return call_from(who_, [&] { return dataset_->classes(); });
+  }
+  bool leaves_out_errors() const override {
+    return call_from(who_, [&] { return dataset_->leaves_out_errors(); });
+  }
+  data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
+    return call_from(who_, [&] { return dataset_->order(sampler, epoch); });
+  }
+  samples::Batch example() const override {
+    return call_from(who_, [&] { return dataset_->example(); });
+  }
+
+ private:
+  std::shared_ptr<const samples::Dataset> dataset_;
+  std::string who_;
+};
+
+class NamedMetric final : public Metric {
+ public:
+  NamedMetric(std::shared_ptr<Metric> metric, std::string who) : metric_(std::move(metric)), who_(std::move(who)) {}
+
+  Measures measure(const at::Tensor& output, const at::Tensor& target) const override {
+    return call_from(who_, [&] { return metric_->measure(output, target); });
+  }
+  Values values(const Sums& sums) const override {
+    return call_from(who_, [&] { return metric_->values(sums); });
+  }
+  at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const override {
+    return call_from(who_, [&] { return metric_->rows(output, target); });
+  }
+  Values values_of_rows(const at::Tensor& rows) const override {
+    return call_from(who_, [&] { return metric_->values_of_rows(rows); });
+  }
+
+ private:
+  std::shared_ptr<Metric> metric_;
+  std::string who_;
+};
+
+/// `make`, whose results are with_error_origin, too.
+template <typename Made, typename... Arguments>
+std::function<Made(Arguments...)> with_result_origin(std::function<Made(Arguments...)> make, const std::string& who) {
+  if (!make) return make;
+  return [make = with_error_origin(std::move(make), who), who](Arguments... arguments) {
+    return with_error_origin(make(std::forward<Arguments>(arguments)...), who);
+  };
+}
+
+std::string name_of(const std::string& library, std::string_view kind, const std::string& part) {
+  return fmt::format("{}, {} {}", library, kind, part);
+}
+
+}  // namespace
+
+void rethrow_with(const std::string& who) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (is_of_ranks(error.kind())) throw;
+    const auto where = error.where().empty() ? "" : fmt::format("[{}] ", error.where());
+    throw Error(error.kind(), who, where + error.message(), error.position());
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(fmt::format("[{}] {}", who, error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("[{}] {}", who, error.what()));
+  } catch (...) {
+    throw std::runtime_error(fmt::format("[{}] threw something that is not a std::exception", who));
+  }
+}
+
+std::shared_ptr<Task> with_error_origin(std::shared_ptr<Task> task, const std::string& who) {
+  return task ? std::make_shared<NamedTask>(std::move(task), who) : nullptr;
+}
+
+std::shared_ptr<const samples::Dataset> with_error_origin(std::shared_ptr<const samples::Dataset> dataset,
+                                                          const std::string& who) {
+  return dataset ? std::make_shared<NamedDataset>(std::move(dataset), who) : nullptr;
+}
+
+std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const std::string& who) {
+  return metric ? std::make_shared<NamedMetric>(std::move(metric), who) : nullptr;
+}
+
+ModelPart part_with_error_origin(ModelPart part, const std::string& library) {
+  const auto who = name_of(library, "model", part.name);
+  part.make = with_error_origin(std::move(part.make), who);
+  part.classifier = with_error_origin(std::move(part.classifier), who);
+  part.save = with_error_origin(std::move(part.save), who);
+  part.start = with_error_origin(std::move(part.start), who);
+  return part;
+}
+
+DataPart part_with_error_origin(DataPart part, const std::string& library) {
+  const auto who = name_of(library, "data set", part.name);
+  part.load = with_result_origin(std::move(part.load), who);
+  part.example = with_error_origin(std::move(part.example), who);
+  part.pictures = with_error_origin(std::move(part.pictures), who);
+  return part;
+}
+
+TaskPart part_with_error_origin(TaskPart part, const std::string& library) {
+  part.make = with_result_origin(std::move(part.make), name_of(library, "task", part.name));
+  return part;
+}
+
+LossPart part_with_error_origin(LossPart part, const std::string& library) {
+  part.make = with_result_origin(std::move(part.make), name_of(library, "loss", part.name));
+  return part;
+}
+
+OptimizerPart part_with_error_origin(OptimizerPart part, const std::string& library) {
+  const auto who = name_of(library, "optimizer", part.name);
+  part.make = with_error_origin(std::move(part.make), who);
+  part.check = with_error_origin(std::move(part.check), who);
+  return part;
+}
+
+SchedulePart part_with_error_origin(SchedulePart part, const std::string& library) {
+  const auto who = name_of(library, "schedule", part.name);
+  part.make = with_result_origin(std::move(part.make), who);
+  part.check = with_error_origin(std::move(part.check), who);
+  return part;
+}
+
+MetricPart part_with_error_origin(MetricPart part, const std::string& library) {
+  const auto who = name_of(library, "metric", part.name);
+  part.make = with_result_origin(std::move(part.make), who);
+  part.values = with_error_origin(std::move(part.values), who);
+  return part;
+}
+
+samples::TransformPart part_with_error_origin(samples::TransformPart part, const std::string& library) {
+  part.make = with_result_origin(std::move(part.make), name_of(library, "transform", part.name));
+  return part;
+}
+
+WrapperPart part_with_error_origin(WrapperPart part, const std::string& library) {
+  const auto who = name_of(library, "wrapper", part.name);
+  part.settings = with_error_origin(std::move(part.settings), who);
+  part.place = with_error_origin(std::move(part.place), who);
+  part.wrap = with_error_origin(std::move(part.wrap), who);
+  return part;
+}
+
+CallbackPart part_with_error_origin(CallbackPart part, const std::string& library) {
+  part.make = with_error_origin(std::move(part.make), name_of(library, "callback", part.name));
+  return part;
+}
+
+}  // namespace lockstep::train
