@@ -30,7 +30,7 @@ sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_w
   train/weights/shard_index train/plugins/elf_file)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
-  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/scheduler lockstep/servers lockstep/train/pth lockstep/train/weights lockstep/train/plugins -name '*.h' -newer "$1" -print -quit) ]] ||
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/scheduler lockstep/servers lockstep/train/pth lockstep/train/weights lockstep/train/plugins tests/fuzz -name '*.h' -newer "$1" -print -quit) ]] ||
     "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
 }
 started=$SECONDS

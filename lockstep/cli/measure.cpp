@@ -20,16 +20,19 @@ constexpr const char* kEvalFooter =
     "wrong.";
 
 constexpr const char* kPredictFooter =
-    "Over the evaluation data of the configuration, in its order, or over the pictures of a folder (--images), alone "
-    "or\n"
-    "on several ranks; other inputs are other data, by the keys of the section data:\n"
+    "Over the evaluation data of the configuration, in its order, or over pictures (--images) or beginnings of texts\n"
+    "(--prompt), alone or on several ranks; other inputs are other data, by the keys of the section data:\n"
     "  lockstep predict --config configs/resnet20_cifar10.yaml data.root=data/cifar10 --weights out/model.safetensors\n"
     "  lockstep run --nproc-per-node 2 lockstep predict --config run.yaml --weights model.pth --out predictions\n"
     "\n"
-    "A line of JSON for each sample: its index, and what the task predicts, such as class and probability of a\n"
-    "picture, or the text that a language model adds. --out also leaves predictions.safetensors, with what does not\n"
-    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words, and\n"
-    "pictures with the words that were found.\n"
+    "  lockstep predict --weights out/run --images new --subfolders --on-error skip --top 3 --csv new.csv\n"
+    "  lockstep predict --weights out/gpt --prompt 'Once upon' task.temperature=0.8 task.top_k=50\n"
+    "\n"
+    "A line of JSON for each sample: its index, its file or key (data.keys), and what the task predicts, such as "
+    "class,\n"
+    "its name and probability of a picture, or the text that a language model adds. --out also leaves\n"
+    "predictions.safetensors, with what does not fit into lines, such as the logits, and the task's files, such as\n"
+    "rec_results.txt of one that reads words, and pictures with the words that were found.\n"
     "\n"
     "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
     "wrong.";

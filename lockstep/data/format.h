@@ -17,7 +17,8 @@ struct DatasetFormat {
   std::string_view doc;  ///< one line
   PictureShape shape;
   int num_classes;
-  std::string_view folder_holds;  ///< the files of a correct folder, for messages
+  std::string_view class_names{};  ///< in the order of their numbers, with a blank between; empty: they have none
+  std::string_view folder_holds;   ///< the files of a correct folder, for messages
 
   /// Reads as much of a split as possible, and appends all problems to `problems`. The contents are valid only if there
   /// are none.

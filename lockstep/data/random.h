@@ -11,7 +11,7 @@
 namespace lockstep::data {
 
 /// The use of the numbers; the first part of every key, so that two uses never share a sequence.
-enum class RandomPurpose : std::uint64_t { order = 1, transform = 2, synthesize = 3, named_step = 4 };
+enum class RandomPurpose : std::uint64_t { order = 1, transform = 2, synthesize = 3, named_step = 4, text = 5 };
 
 /// The output function of SplitMix64: a bijection in which every input bit moves about half of the output bits.
 constexpr std::uint64_t mix64(std::uint64_t x) noexcept {

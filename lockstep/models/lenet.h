@@ -33,6 +33,7 @@ inline constexpr PictureModel kLeNet5{.name = "lenet5",
                                       .doc = "two convolutions and three linear layers, for pictures of 28x28 or 32x32",
                                       .features = 84,
                                       .has_hidden = false,
+                                      .has_stem = false,
                                       .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
                                         return lenet5(spec.num_classes, spec.in_channels);
                                       }};

@@ -25,6 +25,7 @@ inline constexpr PictureModel kMlp{.name = "mlp",
                                    .doc = "linear layers with the widths model.hidden, for pictures of any size",
                                    .features = 0,
                                    .has_hidden = true,
+                                   .has_stem = false,
                                    .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
                                      return std::make_shared<Mlp>(spec.in_features, spec.hidden, spec.num_classes);
                                    }};

@@ -15,6 +15,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 namespace lockstep::models {
@@ -73,6 +74,25 @@ at::Tensor Classifier::forward(const at::Tensor& pictures) const {
 }
 
 std::span<const PictureModel> picture_models() { return kModels; }
+
+void describe(ConfigFields& fields, StemOptions& options) {
+  fields.field("stem", options.stem, one_of({"imagenet", "cifar"}),
+               "first layers: imagenet, a 7x7 convolution with stride 2 and a max pool; cifar, a 3x3 convolution with "
+               "stride 1, for pictures of 32x32");
+}
+
+std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_t width) {
+  const auto entry = std::ranges::find(kModels, spec.name, &PictureModel::name);
+  if (entry == kModels.end() || !entry->has_stem) return "";
+  const bool is_cifar = stem_of(spec) == Stem::cifar;
+  const std::int64_t pixels = is_cifar ? 8 : 32;  // of the picture's side, for each of the last stage
+  if (std::max(height, width) > pixels) return "";
+  return fmt::format(
+      "{} with the stem {} makes a picture of {}x{} one pixel in its last stage, whose convolutions see hardly more "
+      "than their padding; {}",
+      spec.name, spec.stem, height, width,
+      is_cifar ? "take larger pictures, or another model" : "model.stem=cifar is for small pictures");
+}
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;

@@ -9,16 +9,27 @@
 
 namespace lockstep::models {
 
+/// How a ResNet begins.
+enum class Stem {
+  imagenet,  ///< 7x7 convolution with stride 2, and a max pool with stride 2
+  cifar,     ///< 3x3 convolution with stride 1, as MMEngine's ResNet_CIFAR: for pictures of 32x32
+};
+
+/// Error(invalid_argument) for a ModelSpec::stem that is no name of a stem.
+Stem stem_of(const ModelSpec& spec);
+
 struct ResNetShape {
   Block block = Block::basic;
   std::array<std::int64_t, 4> depths = {2, 2, 2, 2};  ///< blocks in layer1 .. layer4
   std::int64_t num_classes = 1000;
   std::int64_t in_channels = 3;
+  Stem stem = Stem::imagenet;
 };
 
-/// 7x7 convolution with stride 2, max pool, four stages, mean over the pixels, one linear layer. Takes pictures of any
-/// size from 1x1; a picture of 32x32 is one pixel in the last stage. Names and shapes of parameters and buffers are
-/// torchvision's, and after the same torch::manual_seed so are their values.
+/// A stem, four stages, mean over the pixels, one linear layer. Takes pictures of any size from 1x1; a picture of 32x32
+/// is one pixel in the last stage, with the stem `cifar` 4x4. Names and shapes of parameters and buffers are
+/// torchvision's, and after the same torch::manual_seed so are their values; with the stem `cifar` all but the shape of
+/// conv1.weight.
 class ResNet : public Network {
  public:
   explicit ResNet(const ResNetShape& shape);
@@ -26,6 +37,7 @@ class ResNet : public Network {
 
  private:
   std::int64_t in_channels_;
+  Stem stem_;
   torch::nn::Conv2d conv1_;
   torch::nn::BatchNorm2d bn1_;
   torch::nn::Sequential layer1_;
@@ -35,32 +47,38 @@ class ResNet : public Network {
   torch::nn::Linear fc_;
 };
 
-std::shared_ptr<ResNet> resnet18(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
-std::shared_ptr<ResNet> resnet34(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
-std::shared_ptr<ResNet> resnet50(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
+std::shared_ptr<ResNet> resnet18(std::int64_t num_classes = 1000, std::int64_t in_channels = 3,
+                                 Stem stem = Stem::imagenet);
+std::shared_ptr<ResNet> resnet34(std::int64_t num_classes = 1000, std::int64_t in_channels = 3,
+                                 Stem stem = Stem::imagenet);
+std::shared_ptr<ResNet> resnet50(std::int64_t num_classes = 1000, std::int64_t in_channels = 3,
+                                 Stem stem = Stem::imagenet);
 
 inline constexpr PictureModel kResNet18{.name = "resnet18",
                                         .doc = "residual network of 18 layers, for pictures of 224x224",
                                         .features = 512,
                                         .has_hidden = false,
+                                        .has_stem = true,
                                         .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-                                          return resnet18(spec.num_classes, spec.in_channels);
+                                          return resnet18(spec.num_classes, spec.in_channels, stem_of(spec));
                                         }};
 
 inline constexpr PictureModel kResNet34{.name = "resnet34",
                                         .doc = "residual network of 34 layers, for pictures of 224x224",
                                         .features = 512,
                                         .has_hidden = false,
+                                        .has_stem = true,
                                         .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-                                          return resnet34(spec.num_classes, spec.in_channels);
+                                          return resnet34(spec.num_classes, spec.in_channels, stem_of(spec));
                                         }};
 
 inline constexpr PictureModel kResNet50{.name = "resnet50",
                                         .doc = "residual network of 50 layers, for pictures of 224x224",
                                         .features = 2048,
                                         .has_hidden = false,
+                                        .has_stem = true,
                                         .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-                                          return resnet50(spec.num_classes, spec.in_channels);
+                                          return resnet50(spec.num_classes, spec.in_channels, stem_of(spec));
                                         }};
 
 }  // namespace lockstep::models

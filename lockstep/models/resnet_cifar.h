@@ -31,6 +31,7 @@ inline constexpr PictureModel kResNet20{.name = "resnet20",
                                         .doc = "residual network of 20 layers, for pictures of 32x32",
                                         .features = 64,
                                         .has_hidden = false,
+                                        .has_stem = false,
                                         .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
                                           return resnet20(spec.num_classes, spec.in_channels);
                                         }};

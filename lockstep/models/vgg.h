@@ -34,6 +34,7 @@ inline constexpr PictureModel kVgg11{
     .doc = "eight convolutions and linear layers with the widths model.hidden, from 32x32",
     .features = 512,
     .has_hidden = true,
+    .has_stem = false,
     .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
       return vgg11(spec.num_classes, spec.in_channels, spec.hidden);
     }};

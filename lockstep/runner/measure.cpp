@@ -1,28 +1,41 @@
 // The commands eval and predict: weights and configuration of a run, and results as JSON, lines and safetensors.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/measure.h>
+#include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>
+#include <lockstep/train/checkpoint/run_folder.h>
+#include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/class_names.h>
 #include <lockstep/train/evaluation/given_pictures.h>
+#include <lockstep/train/evaluation/given_prompts.h>
 #include <lockstep/train/evaluation/measured_config.h>
+#include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
-
-#include <ATen/core/Tensor.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 namespace lockstep::runner {
 namespace {
+
+constexpr const char* kFail = "fail";
+constexpr const char* kSkip = "skip";
 
 template <typename Arguments>
 void add_weights_options(CLI::App& app, Arguments& arguments) {
@@ -34,11 +47,20 @@ void add_weights_options(CLI::App& app, Arguments& arguments) {
                "Of a checkpoint: the average that the callback ema kept, not the trained weights");
 }
 
-/// The configuration that the run in this folder left; empty: it is no such folder.
+/// The configuration of the run whose folder this is, or in whose folder it is, such as RUN/best or a checkpoint in it;
+/// empty: there is none.
 std::string config_of_run(const std::string& weights) {
-  const auto file = std::filesystem::path(weights) / "config.yaml";
   std::error_code unknown;
-  return std::filesystem::is_regular_file(file, unknown) ? file.string() : std::string();
+  auto folder = std::filesystem::absolute(weights, unknown).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();  // "RUN/best/"
+  constexpr int kMostAbove = 2;
+  for (int above = 0; above <= kMostAbove; ++above, folder = folder.parent_path()) {
+    const auto file = folder / "config.yaml";
+    if (!std::filesystem::is_regular_file(file, unknown)) continue;
+    if (above == 0) return (std::filesystem::path(weights) / "config.yaml").string();
+    if (train::is_run_folder(folder)) return file.string();
+  }
+  return {};
 }
 
 template <typename Arguments>
@@ -83,35 +105,9 @@ void write_json(const std::string& file, const train::Evaluation& evaluation, co
   write_file_atomically(file, json.dump(2) + "\n");
 }
 
-/// The numbers of one sample that are one number.
-nlohmann::ordered_json number_at(const at::Tensor& tensor, std::int64_t index) {
-  const auto row = tensor[index];
-  if (row.scalar_type() == at::kBool) return row.item<bool>();
-  if (row.is_floating_point()) return row.item<double>();
-  return row.item<std::int64_t>();
-}
-
-std::int64_t samples_of(const train::Prediction& all) {
-  if (!all.tensors.empty()) return all.tensors.begin()->second.size(0);
-  return all.texts.empty() ? 0 : static_cast<std::int64_t>(all.texts.begin()->second.size());
-}
-
-/// A line for each sample; bytes that are not UTF-8 are replaced.
-std::string lines_of(const train::Prediction& all) {
-  std::string lines;
-  for (std::int64_t i = 0; i < samples_of(all); ++i) {
-    nlohmann::ordered_json line{{"index", i}};
-    for (const auto& [name, tensor] : all.tensors) {
-      if (tensor.numel() == tensor.size(0)) line[name] = number_at(tensor.flatten(), i);
-    }
-    for (const auto& [name, texts] : all.texts) line[name] = texts.at(static_cast<std::size_t>(i));
-    lines += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
-  }
-  return lines;
-}
-
-void leave_predictions(const PredictArguments& arguments, const train::Prediction& all) {
-  const auto lines = lines_of(all);
+void leave_predictions(const PredictArguments& arguments, const train::Prediction& all, const LineOptions& options) {
+  const auto lines = json_lines_of(all, options);
+  if (!arguments.csv.empty()) write_file_atomically(arguments.csv, csv_of(all, options));
   if (!arguments.json.empty()) write_file_atomically(arguments.json, lines);
   if (!arguments.out.empty()) {
     const std::filesystem::path folder = arguments.out;
@@ -120,13 +116,141 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
                             {{"weights", arguments.weights}});
     for (const auto& [name, content] : all.files) write_file_atomically(folder / name, content);
   }
-  if (arguments.json.empty() && arguments.out.empty()) fmt::print("{}", lines);
+  if (arguments.json.empty() && arguments.csv.empty() && arguments.out.empty()) fmt::print("{}", lines);
+  if (!all.left_out.empty()) {
+    log_warning("{} of {} samples were left out; their lines say why", all.left_out.size(), all.known_as.size());
+  }
 }
 
 /// Before the work rather than after it.
 void require_writable(const PredictArguments& arguments) {
   if (!arguments.json.empty()) require_writable_file(arguments.json, "--json");
+  if (!arguments.csv.empty()) require_writable_file(arguments.csv, "--csv");
   if (!arguments.out.empty()) train::require_writable_folder(arguments.out, "--out");
+}
+
+/// All lines of a file, or of standard input, which one process alone can read. `flag` names it.
+std::vector<std::string> all_lines_from(const std::string& file, std::string_view flag, int ranks) {
+  std::string text;
+  if (file == "-") {
+    if (ranks > 1) {
+      fail(ErrorKind::invalid_argument, flag,
+           "is -, and standard input is read by one process, not by {} ranks; write the lines into a file", ranks);
+    }
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else if (auto read = read_file(file)) {
+    text = std::move(*read);
+  } else {
+    fail(ErrorKind::invalid_argument, flag, "cannot read {}: {}", file, std::generic_category().message(errno));
+  }
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+/// Those that are not empty.
+std::vector<std::string> lines_from(const std::string& file, std::string_view flag, int ranks) {
+  auto lines = all_lines_from(file, flag, ranks);
+  std::erase(lines, "");
+  return lines;
+}
+
+/// `data.on_error` of the configuration, unless a flag says it; data sets without that key fail.
+bool skips_errors(const PredictArguments& arguments, const train::RunConfig& config) {
+  if (!arguments.on_error.empty()) return arguments.on_error == kSkip;
+  const auto settings = train::all_settings(config);
+  const auto found = settings.find("data.on_error");
+  return found != settings.end() && found->second == kSkip;
+}
+
+bool has_images(const PredictArguments& arguments) {
+  return !arguments.images.empty() || !arguments.images_from.empty();
+}
+bool has_prompts(const PredictArguments& arguments) {
+  return !arguments.prompts.empty() || !arguments.prompts_from.empty();
+}
+
+std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& arguments, const train::RunConfig& config,
+                                                   int ranks) {
+  std::vector<train::Prompt> prompts;
+  for (const auto& text : arguments.prompts) prompts.push_back(train::prompt_of(text));
+  if (!arguments.prompts_from.empty()) {
+    const bool is_json = arguments.prompts_from.ends_with(".jsonl");
+    int number = 0;
+    for (const auto& line : all_lines_from(arguments.prompts_from, "--prompts", ranks)) {
+      ++number;
+      if (line.empty()) continue;
+      try {
+        prompts.push_back(train::prompt_in(line, is_json));
+      } catch (const Error& error) {
+        throw Error(ErrorKind::invalid_argument, "--prompts", error.message(), {arguments.prompts_from, number});
+      }
+    }
+  }
+  return train::given_prompts(config, std::move(prompts));
+}
+
+/// What the command line names; nullptr: nothing, so the configuration's data.
+std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& arguments, const train::RunConfig& config,
+                                                      int ranks) {
+  if (has_prompts(arguments)) return prompts_of(arguments, config, ranks);
+  if (!has_images(arguments)) return nullptr;
+  const bool skips = skips_errors(arguments, config);
+  const auto list = arguments.images == "-" ? arguments.images : arguments.images_from;
+  if (!list.empty()) return train::listed_pictures(config, lines_from(list, "--images-from", ranks), skips);
+  return train::given_pictures(config, arguments.images, {.subfolders = arguments.subfolders, .skips = skips});
+}
+
+/// The samples that the command line names say what a model's input is, so no training data has to be there. But a plan
+/// is one of training, with the fields that training has.
+train::Program with_example(train::Program program, const std::shared_ptr<const samples::Dataset>& named,
+                            const train::RunConfig& config) {
+  if (!named || !program.is_configured || train::is_auto_mode(config.parallel)) return program;
+  return {.example = [named] { return named->example(); }};  // the rest is made as the configuration says
+}
+
+/// The names of classes that the data has.
+std::vector<std::string> classes_of(const train::Prediction& all, const MeasuringProgram& program,
+                                    const train::RunConfig& config) {
+  if (!all.classes.empty() || !all.tensors.contains("class") || program.has_own_model) return all.classes;
+  return train::class_names(config, program.make(config));
+}
+
+/// Error(invalid_argument) for flags that contradict each other.
+void check_flags(const PredictArguments& arguments, const MeasuringProgram& program) {
+  const auto refuse = [](bool wrong, std::string_view reason) {
+    if (wrong) fail(ErrorKind::invalid_argument, "predict", "{}", reason);
+  };
+  refuse(program.has_own_model && has_images(arguments),
+         "--images is for pictures that a configuration describes; this program has data of its own");
+  refuse(program.has_own_model && has_prompts(arguments),
+         "--prompt is for language models that a configuration describes; this program has data of its own");
+  refuse(has_images(arguments) && has_prompts(arguments), "--images and --prompt are both given; give one of them");
+  refuse(!arguments.images.empty() && !arguments.images_from.empty(),
+         "--images and --images-from are both given; give one of them");
+  refuse(arguments.subfolders && (arguments.images.empty() || arguments.images == "-"),
+         "--subfolders is for the folder of --images DIR, which is not given");
+}
+
+/// The flags of this command, for the ranks that it starts.
+void add_own_flags(const PredictArguments& arguments, std::vector<std::string>& words) {
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.push_back(fmt::format("{}={}", flag, value));
+  };
+  add("--out", arguments.out);
+  add("--csv", arguments.csv);
+  add("--images", arguments.images);
+  add("--images-from", arguments.images_from);
+  for (const auto& prompt : arguments.prompts) add("--prompt", prompt);
+  add("--prompts", arguments.prompts_from);
+  add("--on-error", arguments.on_error);
+  add("--classes", arguments.classes);
+  if (arguments.top > 0) add("--top", std::to_string(arguments.top));
+  if (arguments.subfolders) words.emplace_back("--subfolders");
 }
 
 }  // namespace
@@ -138,10 +262,36 @@ void add_eval_options(CLI::App& app, EvalArguments& arguments) {
 
 void add_predict_options(CLI::App& app, PredictArguments& arguments) {
   add_weights_options(app, arguments);
-  app.add_option("--images", arguments.images, "Pictures in place of the evaluation data: a folder, or one file")
+  app.add_option("--images", arguments.images,
+                 "Pictures in place of the evaluation data: a folder, one file, or -, a list on\nstandard input")
       ->type_name("DIR");
+  app.add_option("--images-from", arguments.images_from, "The same of a list: a file with the path of a picture a line")
+      ->type_name("FILE");
+  app.add_flag("--subfolders", arguments.subfolders, "With --images DIR: also those of all folders below it");
+  app.add_option(
+         "--prompt", arguments.prompts,
+         "A text for a language model to write on, in place of the evaluation data; may be\ngiven several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  app.add_option("--prompts", arguments.prompts_from,
+                 "The same of a file, or - for standard input: one a line; of .jsonl the key prompt, a\ntext or a list "
+                 "of tokens")
+      ->type_name("FILE");
+  app.add_option(
+         "--on-error", arguments.on_error,
+         "A sample that cannot be read: fail, or skip, which leaves it out with a line that\nsays why (default: "
+         "data.on_error)")
+      ->check(CLI::IsMember({kFail, kSkip}))
+      ->type_name("WORD");
+  app.add_option("--top", arguments.top, "Also the N most probable classes, with their probabilities")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->type_name("N");
+  app.add_option("--classes", arguments.classes,
+                 "Names of the classes, one a line (default: those of the data set, where it has some)")
+      ->type_name("FILE");
   app.add_option("--json", arguments.json, "Writes a line of JSON for each sample there, not to stdout")
       ->type_name("FILE");
+  app.add_option("--csv", arguments.csv, "Writes the same as a table there, not to stdout")->type_name("FILE");
   app.add_option("--out", arguments.out, "Leaves predictions.jsonl and predictions.safetensors there")
       ->type_name("DIR");
 }
@@ -169,23 +319,29 @@ int evaluate(EvalArguments arguments, const MeasuringProgram& program) {
 int predict(PredictArguments arguments, const MeasuringProgram& program) {
   if (answers_about_parts(arguments, program.defaults)) return cluster::kOk;
   complete(arguments, program, "predict");
-  if (program.has_own_model && !arguments.images.empty()) {
-    fail(ErrorKind::invalid_argument, "predict",
-         "--images is for pictures that a configuration describes; this program has data of its own");
+  check_flags(arguments, program);
+  if (!arguments.on_error.empty() && !has_images(arguments) && !has_prompts(arguments)) {
+    arguments.overrides.push_back("data.on_error=" + arguments.on_error);
   }
   const auto config = load(arguments, program);
+  const auto classes =
+      arguments.classes.empty() ? std::vector<std::string>() : lines_from(arguments.classes, "--classes", 1);
   auto command = command_of_rank(arguments, program, "predict");
-  if (!arguments.out.empty()) command.insert(command.end(), {"--out", arguments.out});
-  if (!arguments.images.empty()) command.insert(command.end(), {"--images", arguments.images});
+  add_own_flags(arguments, command);
+  std::shared_ptr<const samples::Dataset> named;
   const auto act = [&](Trainer& trainer) {
-    if (trainer.is_rank() && trainer.world().rank <= 0) require_writable(arguments);
+    if (!trainer.is_rank()) return;
+    const auto& world = trainer.world();
+    if (world.rank <= 0) require_writable(arguments);
     if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
-    const auto all = trainer.predict(
-        arguments.images.empty() ? nullptr : train::given_pictures(config, arguments.images), arguments.out);
-    if (trainer.is_rank() && trainer.world().rank == 0) leave_predictions(arguments, all);
+    named = named_samples(arguments, config, world.size);
+    const auto all = trainer.predict(named, arguments.out);
+    if (world.rank != 0) return;
+    leave_predictions(arguments, all,
+                      {.classes = classes.empty() ? classes_of(all, program, config) : classes, .top = arguments.top});
   };
   return run_program(
-      config, [&] { return program.make(config); },
+      config, [&] { return with_example(program.make(config), named, config); },
       {.launcher = arguments.launcher, .init = arguments.init, .dry_run = arguments.dry_run, .rank_command = command},
       act);
 }

@@ -5,6 +5,7 @@
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -40,7 +41,15 @@ struct PredictArguments : ProgramArguments {
   std::string weights;
   bool average = false;
   std::string images;
+  std::string images_from;  ///< a file with a path a line; "-": standard input
+  bool subfolders = false;
+  std::vector<std::string> prompts;
+  std::string prompts_from;  ///< a file with a prompt a line; "-": standard input
+  std::string on_error;      ///< fail or skip; empty: as the data set has it
+  std::int64_t top = 0;
+  std::string classes;  ///< a file with the name of a class a line
   std::string json;
+  std::string csv;
   std::string out;
 };
 
@@ -48,8 +57,8 @@ struct PredictArguments : ProgramArguments {
 void add_eval_options(CLI::App& app, EvalArguments& arguments);
 void add_predict_options(CLI::App& app, PredictArguments& arguments);
 
-/// An exit code (cluster/failure.h). Where no configuration is named, that of the run whose folder gives the weights
-/// counts.
+/// An exit code (cluster/failure.h). Where no configuration is named, that of the run whose folder, or a file or folder
+/// in it, gives the weights counts.
 int evaluate(EvalArguments arguments, const MeasuringProgram& program);
 int predict(PredictArguments arguments, const MeasuringProgram& program);
 

@@ -56,27 +56,33 @@ class SampleBatches final : public Batches {
     const at::NoGradGuard no_grad;
     std::vector<Sample> samples;
     std::vector<std::int64_t> used;
+    std::map<std::int64_t, std::string> left_out;
     for (const auto index : indices) {
       if (request.cancelled()) return {};
       const Chance chance(seed_, request.run.epoch, index);
-      if (!add_sample(samples, index, chance)) continue;
-      used.push_back(index);
+      if (const auto reason = add_sample(samples, index, chance)) {
+        left_out.emplace(index, *reason);
+      } else {
+        used.push_back(index);
+      }
     }
     Batch batch = samples.empty() ? nothing() : dataset_->collate(std::move(samples));
     batch.count = static_cast<std::int64_t>(used.size());
     batch.left_out = static_cast<std::int64_t>(indices.size() - used.size());
+    batch.left_out_because = std::move(left_out);
     batch.indices = std::move(used);
     return batch;
   }
 
-  bool add_sample(std::vector<Sample>& samples, std::int64_t index, const Chance& chance) const {
+  /// Why it was left out; nullopt: it was not.
+  std::optional<std::string> add_sample(std::vector<Sample>& samples, std::int64_t index, const Chance& chance) const {
     try {
       samples.push_back(dataset_->get(index, chance));
-      return true;
+      return std::nullopt;
     } catch (const Error& error) {
       if (!dataset_->leaves_out_errors() || error.kind() != ErrorKind::data) throw;
       log_warning("sample {} was left out: {}", index, error.what());
-      return false;
+      return error.message();
     } catch (const c10::Error& error) {
       fail(ErrorKind::data, "data", "sample {}: {}", index, error.what_without_backtrace());
     } catch (const std::exception& error) {
@@ -127,6 +133,9 @@ class MappedDataset final : public Dataset {
   }
   Batch collate(std::vector<Sample> samples) const override { return dataset_->collate(std::move(samples)); }
   std::vector<std::string> classes() const override { return dataset_->classes(); }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return dataset_->known_as(index);
+  }
   bool leaves_out_errors() const override { return dataset_->leaves_out_errors(); }
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
     return dataset_->order(sampler, epoch);

@@ -37,6 +37,9 @@ class ImageFolder final : public Dataset {
 
   Batch collate(std::vector<Sample> samples) const override { return collate_pictures(std::move(samples), options_); }
   std::vector<std::string> classes() const override { return classes_.names(); }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return {{"file", files_[static_cast<std::size_t>(index)].path}};
+  }
   bool leaves_out_errors() const override { return options_.on_error == "skip"; }
 
  private:

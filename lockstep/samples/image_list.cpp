@@ -42,6 +42,9 @@ class ImageList final : public Dataset {
     return collate_pictures(std::move(samples), options_.pictures);
   }
   std::vector<std::string> classes() const override { return classes_.names(); }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return {{"file", in_folder(options_.root, pictures_[static_cast<std::size_t>(index)].name).string()}};
+  }
   bool leaves_out_errors() const override { return options_.pictures.on_error == "skip"; }
 
  private:

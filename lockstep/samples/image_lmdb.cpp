@@ -34,6 +34,9 @@ class ImageLmdb final : public Dataset {
     return collate_pictures(std::move(samples), options_.pictures);
   }
   std::vector<std::string> classes() const override { return classes_.names(); }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return {{"file", pictures_.picture_path(index)}};
+  }
   bool leaves_out_errors() const override { return options_.pictures.on_error == "skip"; }
 
  private:

@@ -2,6 +2,7 @@
 #include <lockstep/samples/picture_files.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 class PictureFiles final : public Dataset {
  public:
-  explicit PictureFiles(std::vector<std::string> files) : files_(std::move(files)) {}
+  PictureFiles(std::vector<std::string> files, bool skips) : files_(std::move(files)), skips_(skips) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
 
@@ -30,31 +31,60 @@ class PictureFiles final : public Dataset {
   }
 
   Batch collate(std::vector<Sample> samples) const override { return collate_pictures(std::move(samples), {}); }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return {{"file", files_[static_cast<std::size_t>(index)]}};
+  }
+  bool leaves_out_errors() const override { return skips_; }
 
  private:
   std::vector<std::string> files_;
+  bool skips_;
 };
+
+/// Appends the pictures of a folder; how many folders in it were not looked into.
+std::int64_t add_pictures_in(const fs::path& folder, bool subfolders, std::vector<std::string>& files) {
+  std::int64_t passed_over = 0;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const bool is_hidden = entry->path().filename().string().starts_with('.');
+    if (entry->is_directory()) {
+      if (subfolders && !is_hidden) add_pictures_in(entry->path(), subfolders, files);
+      if (!subfolders && !is_hidden) ++passed_over;
+    } else if (data::has_picture_name(entry->path().string())) {
+      files.push_back(entry->path().string());
+    }
+  }
+  if (error) {
+    fail(ErrorKind::invalid_argument, "pictures", "the folder {} cannot be read: {}", folder.string(), error.message());
+  }
+  return passed_over;
+}
 
 }  // namespace
 
-std::shared_ptr<const Dataset> load_picture_files(const fs::path& path) {
+std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const PictureFilesOptions& options) {
   std::vector<std::string> files;
   std::error_code error;
+  std::int64_t passed_over = 0;
   if (fs::is_regular_file(path, error)) {
     files.push_back(path.string());
   } else {
-    for (const auto& entry : fs::directory_iterator(path, error)) {
-      if (data::has_picture_name(entry.path().string())) files.push_back(entry.path().string());
-    }
-    if (error) {
-      fail(ErrorKind::invalid_argument, "pictures", "the folder {} cannot be read: {}", path.string(), error.message());
-    }
+    passed_over = add_pictures_in(path, options.subfolders, files);
   }
   if (files.empty()) {
-    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named .jpg, .jpeg or .png", path.string());
+    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named .jpg, .jpeg or .png{}", path.string(),
+         passed_over > 0 ? "; it has folders, into which --subfolders looks" : "");
   }
+  if (passed_over > 0)
+    log_warning("{}: {} folders in it are not looked into (--subfolders)", path.string(), passed_over);
   std::ranges::sort(files);
-  return std::make_shared<PictureFiles>(std::move(files));
+  return std::make_shared<PictureFiles>(std::move(files), options.skips);
+}
+
+std::shared_ptr<const Dataset> listed_picture_files(std::vector<std::string> files, bool skips) {
+  if (files.empty()) fail(ErrorKind::invalid_argument, "pictures", "the list of pictures is empty");
+  return std::make_shared<PictureFiles>(std::move(files), skips);
 }
 
 }  // namespace lockstep::samples

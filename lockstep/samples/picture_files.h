@@ -1,18 +1,30 @@
-// Pictures without labels, as a data set: those of a folder, for predictions.
+// Pictures without labels, as a data set: those of a folder or a list, for predictions.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace lockstep::samples {
 
-/// The files named .jpg, .jpeg or .png of a folder, in the order of their names, sorted by bytes, or one file. Fields:
-/// `pictures`, uint8 [H, W, 3], and the text `names`, the path. Pictures are turned as EXIF says.
+struct PictureFilesOptions {
+  bool subfolders = false;  ///< of a folder: those below it, too, but hidden ones
+  bool skips = false;       ///< Dataset::leaves_out_errors
+};
+
+/// The files named .jpg, .jpeg or .png of a folder, in the order of their paths, sorted by bytes, or one file. Fields:
+/// `pictures`, uint8 [H, W, 3], and the text `names`, the path. Pictures are turned as EXIF says. Without `subfolders`,
+/// a warning says how many folders are not looked into.
 ///
 /// Error(invalid_argument) where there is no such folder, or no picture in it. `get` throws Error(data) naming the
 /// file.
-std::shared_ptr<const Dataset> load_picture_files(const std::filesystem::path& path);
+std::shared_ptr<const Dataset> load_picture_files(const std::filesystem::path& path,
+                                                  const PictureFilesOptions& options = {});
+
+/// The same of these files, whatever their names, in this order. Error(invalid_argument) for none.
+std::shared_ptr<const Dataset> listed_picture_files(std::vector<std::string> files, bool skips);
 
 }  // namespace lockstep::samples

@@ -15,7 +15,9 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::samples {
 namespace {
@@ -29,6 +31,7 @@ struct TableRow {
   std::vector<std::string> categories;
   std::vector<double> targets;
   std::string label;
+  std::vector<std::pair<std::string, std::string>> keys;  // column and cell
 };
 
 struct TableFile {
@@ -47,16 +50,22 @@ struct Statistics {
 
 class TableDataset final : public Dataset {
  public:
-  TableDataset(Tensors tensors, std::vector<std::string> classes)
-      : rows_(from_tensors(std::move(tensors))), classes_(std::move(classes)) {}
+  /// `keys`: of each row.
+  TableDataset(Tensors tensors, std::vector<std::string> classes,
+               std::vector<std::vector<std::pair<std::string, std::string>>> keys)
+      : rows_(from_tensors(std::move(tensors))), classes_(std::move(classes)), keys_(std::move(keys)) {}
 
   std::int64_t size() const override { return rows_->size(); }
   Sample get(std::int64_t index, const Chance& chance) const override { return rows_->get(index, chance); }
   std::vector<std::string> classes() const override { return classes_; }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return keys_[static_cast<std::size_t>(index)];
+  }
 
  private:
   std::shared_ptr<const Dataset> rows_;
   std::vector<std::string> classes_;
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys_;
 };
 
 template <typename... Args>
@@ -65,7 +74,7 @@ template <typename... Args>
 }
 
 struct TablePlaces {
-  std::vector<std::size_t> numbers, categories, targets;
+  std::vector<std::size_t> numbers, categories, targets, keys;
 };
 
 /// Reads the rows of a file, of cells that are numbers where they should be.
@@ -80,7 +89,7 @@ class TableReader {
     if (!header) fail(ErrorKind::config, key, "{} is empty; its first line names the columns", file);
     header_ = header->cells;
     places_ = {places_of(options.numbers, "data.numbers"), places_of(options.categories, "data.categories"),
-               places_of(options.targets, "data.targets")};
+               places_of(options.targets, "data.targets"), places_of(options.keys, "data.keys")};
   }
 
   TableFile read() {
@@ -139,7 +148,8 @@ class TableReader {
     if (row.cells.size() != header_.size()) {
       bad_row(file_.name(), row.line, "the row has {} cells, and the header {}", row.cells.size(), header_.size());
     }
-    TableRow out{row.line, {}, {}, {}, {}};
+    TableRow out{row.line, {}, {}, {}, {}, {}};
+    for (const auto place : places_.keys) out.keys.emplace_back(header_[place], row.cells[place]);
     for (const auto place : places_.numbers) out.numbers.push_back(number_of(row, place, !options_.fill.empty()));
     for (const auto place : places_.categories) {
       out.categories.push_back(category_of(row, place, options_.fill_category));
@@ -227,6 +237,7 @@ void check_table(const TableOptions& options) {
   require_each_once(options.numbers, "data.numbers");
   require_each_once(options.categories, "data.categories");
   require_each_once(options.targets, "data.targets");
+  require_each_once(options.keys, "data.keys");
   if (options.targets.empty()) fail(ErrorKind::config, "data.targets", "is empty; name the columns to predict");
   if (options.numbers.empty() && options.categories.empty()) {
     fail(ErrorKind::config, "data.numbers", "and data.categories are empty; name the columns to predict from");
@@ -262,6 +273,8 @@ void describe(ConfigFields& fields, TableOptions& options) {
   fields.field("unknown", options.unknown, one_of({"fail", "zeros"}),
                "a category that the training file does not have: an error, or all its features 0");
   data::describe_on_error(fields, options.on_error);
+  fields.field("keys", options.keys, anything(),
+               "columns, such as a customer's number, that lockstep predict writes beside what is predicted of a row");
 }
 
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split) {
@@ -274,6 +287,7 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
 
   std::vector<at::Tensor> features, targets;
   std::vector<std::int64_t> labels;
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys;
   data::BadItems bad(options.on_error == "skip", "rows of " + table.name);
   for (const auto& row : table.rows) {
     bad.try_to([&] {
@@ -289,6 +303,7 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
         targets.push_back(at::tensor(row.targets, at::kFloat));
       }
       features.push_back(at::tensor(values, at::kFloat));
+      keys.push_back(row.keys);
     });
   }
   bad.report(table.all);
@@ -301,7 +316,7 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
   } else {
     tensors.emplace(kTargets, at::stack(targets));
   }
-  return std::make_shared<TableDataset>(std::move(tensors), statistics.classes);
+  return std::make_shared<TableDataset>(std::move(tensors), statistics.classes, std::move(keys));
 }
 
 }  // namespace lockstep::samples

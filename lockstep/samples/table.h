@@ -30,6 +30,7 @@ struct TableOptions {
   std::string fill_category;       ///< for a missing category; empty: an error
   std::string unknown = "fail";    ///< a category that training does not have: fail, or zeros
   std::string on_error = "fail";   ///< fail or skip
+  std::vector<std::string> keys;   ///< columns that predictions have beside them (Dataset::known_as)
 };
 void describe(ConfigFields& fields, TableOptions& options);
 

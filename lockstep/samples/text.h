@@ -14,6 +14,12 @@ namespace lockstep::samples {
 /// Fields: `tokens` and `next`, int64 [N, length]; next[i] is what follows tokens[i] in the file.
 inline constexpr const char* kTokens = "tokens";
 inline constexpr const char* kNext = "next";
+/// Where the loss is of some of `next` only (data.loss_behind): `counted`, bool [N, length].
+inline constexpr const char* kCounted = "counted";
+/// Of prompts, whose `tokens` are filled up with zeros and that have no `next`: how many tokens each has, int64 [N],
+/// and a number of its own, int64 [N], by which equal prompts are drawn different texts for.
+inline constexpr const char* kLengths = "lengths";
+inline constexpr const char* kNumbers = "numbers";
 
 struct TextOptions {
   std::string file;              ///< bytes are tokens from 0 to 255, unless `tokens` says otherwise

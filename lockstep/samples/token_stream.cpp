@@ -56,8 +56,14 @@ class DocumentReader final : public StreamReader {
     }
     auto both = at::empty({options_.length + 1}, at::kLong);
     std::copy_n(tokens_.begin(), options_.length + 1, both.data_ptr<std::int64_t>());
+    auto sample = sample_of(both, options_.length);
+    if (!options_.loss_behind.empty()) {
+      auto counted = at::empty({options_.length}, at::kBool);
+      std::copy_n(counted_.begin() + 1, options_.length, counted.data_ptr<bool>());
+      sample.tensors.emplace(kCounted, counted);
+    }
     drop(options_.length);
-    return sample_of(both, options_.length);
+    return sample;
   }
 
   StreamPosition position() const override {
@@ -84,6 +90,10 @@ class DocumentReader final : public StreamReader {
     auto document = tokens_of(line, begin);
     const auto skipped = std::exchange(first_, 0);
     if (static_cast<std::int64_t>(document.size()) > skipped) {
+      if (!options_.loss_behind.empty()) {
+        const auto learnt = answer_in(document);
+        for (auto i = static_cast<std::size_t>(skipped); i < document.size(); ++i) counted_.push_back(i >= learnt);
+      }
       pieces_.push_back({line_, skipped, static_cast<std::int64_t>(document.size()) - skipped});
       tokens_.insert(tokens_.end(), document.begin() + skipped, document.end());
     }
@@ -95,6 +105,10 @@ class DocumentReader final : public StreamReader {
     if (line.empty() && options_.format == "jsonl") return {};
     try {
       auto tokens = options_.format == "jsonl" ? data::json_tokens(line, options_.key) : data::byte_tokens(line);
+      if (!options_.loss_behind.empty() && answer_in(tokens) > tokens.size()) {
+        fail(ErrorKind::data, "data", "the document has no '{}', behind which the loss begins (data.loss_behind)",
+             options_.loss_behind);
+      }
       if (options_.separator >= 0) tokens.push_back(options_.separator);
       if (options_.vocabulary > 0) data::require_below(tokens, options_.vocabulary);
       return tokens;
@@ -108,8 +122,17 @@ class DocumentReader final : public StreamReader {
     }
   }
 
+  /// The place of the first token behind the marker; beyond the end without one.
+  std::size_t answer_in(const std::vector<std::int64_t>& document) const {
+    const auto marker = data::byte_tokens(options_.loss_behind);
+    const auto found = std::ranges::search(document, marker);
+    if (found.empty()) return document.size() + 1;
+    return static_cast<std::size_t>(found.end() - document.begin());
+  }
+
   void drop(std::int64_t count) {
     tokens_.erase(tokens_.begin(), tokens_.begin() + count);
+    if (!counted_.empty()) counted_.erase(counted_.begin(), counted_.begin() + count);
     while (count > 0) {
       auto& piece = pieces_.front();
       const auto part = std::min(count, piece.count);
@@ -126,6 +149,7 @@ class DocumentReader final : public StreamReader {
   std::int64_t line_;
   std::int64_t first_;  // tokens of the next document that samples before have had
   std::deque<std::int64_t> tokens_;
+  std::deque<bool> counted_;  // whether tokens_ are learnt; empty without a marker
   std::deque<Piece> pieces_;  // the documents that tokens_ comes from
   std::int64_t left_out_ = 0;
 };
@@ -226,11 +250,18 @@ void describe(ConfigFields& fields, TokenStreamOptions& options) {
   fields.field("length", options.length, between(1, 1 << 20), "tokens of a sample; at most the model's context");
   fields.field("window", options.window, between(1, 1 << 20), "samples of a shard that are read and shuffled together");
   data::describe_on_error(fields, options.on_error);
+  fields.field("loss_behind", options.loss_behind, anything(),
+               "lines, jsonl: only what is behind the first of these words in each document is learnt, for questions "
+               "and answers, such as \"Answer: \"; empty: all of it");
 }
 
 std::shared_ptr<const Dataset> load_token_stream(const TokenStreamOptions& options, data::Split split) {
   const bool trains = split == data::Split::train;
   const auto* key = trains ? "data.train" : "data.eval";
+  if (!options.loss_behind.empty() && options.format != "lines" && options.format != "jsonl") {
+    fail(ErrorKind::config, "data.loss_behind",
+         "is for documents, data.format lines or jsonl; {} has no places where one begins", options.format);
+  }
   const auto files = files_of(trains ? options.train : options.eval, key);
   if (files.empty() && !trains) return nullptr;
   if (files.empty()) fail(ErrorKind::config, key, "names no files");

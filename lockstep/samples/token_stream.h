@@ -21,6 +21,7 @@ struct TokenStreamOptions {
   std::int64_t length = 128;       ///< tokens of a sample
   std::int64_t window = 256;       ///< samples that are read and shuffled together
   std::string on_error = "fail";   ///< a line that cannot be used: fail or skip
+  std::string loss_behind;         ///< lines, jsonl: tokens up to the first one of it are not learnt; empty: all are
 };
 void describe(ConfigFields& fields, TokenStreamOptions& options);
 
@@ -28,8 +29,11 @@ void describe(ConfigFields& fields, TokenStreamOptions& options);
 /// another, whatever their lengths; what is left at a file's end and fills no sample is left out. Each byte of a text
 /// is a token. nullptr for the test split without files.
 ///
+/// With `loss_behind` there is the field `counted` besides: whether a token of `next` is behind the marker of its
+/// document, or the separator behind that document.
+///
 /// Error(config) for files that are missing, and when no file has a whole sample; Error(data) with file and line for
-/// a line that is not JSON with that key, and a token outside the vocabulary.
+/// a line that is not JSON with that key, or has no marker, and a token outside the vocabulary.
 std::shared_ptr<const Dataset> load_token_stream(const TokenStreamOptions& options, data::Split split);
 
 }  // namespace lockstep::samples

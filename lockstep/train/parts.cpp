@@ -66,9 +66,12 @@ ModelPart torchscript() {
 std::vector<ModelPart> model_parts() {
   std::vector<ModelPart> parts;
   for (const auto& model : models::picture_models()) {
+    const bool has_stem = model.has_stem;
     parts.push_back({.name = std::string(model.name),
                      .doc = std::string(model.doc),
-                     .classifier = [](const PartOptions&, const models::ModelSpec& spec) {
+                     .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
+                     .classifier = [has_stem](const PartOptions& options, models::ModelSpec spec) {
+                       if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
                        return models::make_classifier(spec).module;
                      }});
   }

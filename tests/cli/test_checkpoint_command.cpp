@@ -6,13 +6,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -142,6 +148,54 @@ TEST_F(CheckpointCommand, WhatMakesNoSenseIsExplained) {
   const auto empty = lockstep({"checkpoint", "inspect", other("nothing")});
   EXPECT_EQ(empty.status, (ExitStatus{1, 0}));
   EXPECT_THAT(empty.err, AllOf(HasSubstr("nothing"), HasSubstr("not a sharded checkpoint")));
+}
+
+// As Hugging Face's tools have them: files, and an index that says which tensor is in which.
+TEST(CheckpointShards, AreWrittenWithAnIndexAndReadBack) {
+  const Workbench bench;
+  ASSERT_TRUE(run_program(bench.train()).status.ok());
+  const auto folder = bench.path() / "shards";
+  const auto checkpoint = (bench.work_dir() / "checkpoints/step_00000004.sharded").string();
+  // Of the layers [16, 3072] and [10, 16] the first is alone in a file, being larger than one.
+  const auto merged = lockstep({"checkpoint", "merge", checkpoint, "--out", folder.string(), "--shard-size", "100KB"});
+  ASSERT_TRUE(merged.status.ok()) << merged.err;
+  const auto index = nlohmann::json::parse(read_file(folder / "model.safetensors.index.json"));
+  std::map<std::string, std::set<std::string>> listed;
+  for (const auto& [name, file] : index["weight_map"].items()) listed[file.get<std::string>()].insert(name);
+  const auto count = listed.size();
+  EXPECT_GT(count, 1U);
+  std::int64_t bytes = 0;
+  std::size_t number = 0;
+  for (const auto& [file, names] : listed) {
+    EXPECT_EQ(file, fmt::format("model-{:05}-of-{:05}.safetensors", ++number, count));
+    const auto content = read_file(folder / file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, content.data(), sizeof length);
+    const auto header = nlohmann::json::parse(content.substr(sizeof length, length));
+    std::set<std::string> stored;
+    for (const auto& [name, tensor] : header.items()) {
+      if (name != "__metadata__") stored.insert(name);
+    }
+    EXPECT_EQ(stored, names) << "the weights alone, under their own names";
+    EXPECT_EQ(header["__metadata__"]["format"], "pt");
+    const auto own = static_cast<std::int64_t>(content.size() - sizeof length - length);
+    EXPECT_TRUE(own <= 100'000 || names.size() == 1) << file;
+    bytes += own;
+  }
+  EXPECT_EQ(index["metadata"]["total_size"], bytes);
+
+  const auto out = (bench.path() / "metrics.json").string();
+  const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"));
+  for (const auto& weights : {folder, folder / "model.safetensors.index.json"}) {
+    const auto ran = lockstep({"eval", "--config", bench.config(), "--weights", weights.string(), "--json", out});
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    EXPECT_EQ(nlohmann::json::parse(read_file(out))["eval_loss"], result["eval_loss"]);
+  }
+  for (const auto* size : {"0", "4XB", "-1MB", "99999999TB"}) {
+    const auto ran = lockstep({"checkpoint", "merge", checkpoint, "--out", folder.string(), "--shard-size", size});
+    EXPECT_EQ(ran.status.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr("--shard-size is a number of bytes, like 4GB"));
+  }
 }
 
 // The checkpoints of `lockstep train`: shown, merged, divided for more ranks, and trained on from there.

@@ -49,7 +49,8 @@ TEST(EvalCommand, MeasuresWhatTrainingMeasured) {
 
 TEST(EvalCommand, TakesTheCheckpointsThatBestCheckpointsLeaves) {
   const Workbench bench;
-  const auto trained = run_program(bench.train({"train.epochs=3", "callbacks.use=[best_checkpoints: {metric: loss}]"}));
+  const auto trained =
+      run_program(bench.train({"train.epochs=3", "callbacks.use=[best_checkpoints: {metric: loss, keep: 2}]"}));
   ASSERT_TRUE(trained.status.ok()) << trained.err;
   const auto best = bench.work_dir() / "best";
   const auto result = json_of(bench.work_dir() / "result.json");
@@ -73,6 +74,11 @@ TEST(EvalCommand, TakesTheCheckpointsThatBestCheckpointsLeaves) {
       EXPECT_EQ(json_of(out)["eval_accuracy"], lowest["accuracy"]);
     }
   }
+  // The run's configuration counts, and the log says which checkpoint it is.
+  const auto without = lockstep({"eval", "--weights", best.string() + "/", "--json", out.string()});
+  ASSERT_TRUE(without.status.ok()) << without.err;
+  EXPECT_EQ(json_of(out)["eval_accuracy"], lowest["accuracy"]);
+  EXPECT_THAT(without.out, HasSubstr("of the 2 checkpoints in " + best.string()));
   // Several, none, and a damaged one.
   const auto several = lockstep(eval(bench.work_dir() / "checkpoints"));
   EXPECT_EQ(several.status.code, 2) << several.err;

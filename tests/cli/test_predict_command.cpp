@@ -1,6 +1,8 @@
 // `lockstep predict`: what a model says of each sample, the same on any number of ranks.
 #include "cli/program.h"
 
+#include <lockstep/base/base64.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +99,170 @@ TEST(PredictCommand, LeavesAFolderAndALanguageModelsText) {
     for (const auto& each : predictions) EXPECT_EQ(each["text"], "abcdabcd");
     EXPECT_TRUE(std::filesystem::exists(folder.path() / mode / "predictions.safetensors"));
   }
+  // Prompts of other lengths than the context, and texts that are drawn: the same wherever they are written.
+  write_file(folder.path() / "prompts.jsonl", "{\"prompt\": \"c\"}\n{\"prompt\": [97, 98]}\n{\"prompt\": \"c\"}\n");
+  const auto written = [&](int ranks, const Words& more) {
+    Words words = {"--weights", folder.path() / "out", "--json", folder.path() / "lines"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto ran = predict_on(ranks, words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return predictions_in(read_file(folder.path() / "lines"));
+  };
+  const auto two = written(1, {"--prompt", "ab", "--prompt=cdabcdabcdabcdabcdabcda"});
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0]["prompt"], "ab");
+  EXPECT_EQ(two[1]["prompt"], "cdabcdabcdabcdabcdabcda");
+  EXPECT_EQ(two[1]["text"], "bcdabcda");
+  const auto prompts = (folder.path() / "prompts.jsonl").string();
+  const auto drawn = written(1, {"--prompts", prompts, "task.temperature=30", "task.top_k=200"});
+  ASSERT_EQ(drawn.size(), 3U);
+  EXPECT_EQ(drawn[1]["prompt"], "[97,98]");
+  EXPECT_NE(drawn[0]["text"], drawn[2]["text"]) << "equal prompts are written on in different ways";
+  EXPECT_EQ(written(2, {"--prompts", prompts, "task.temperature=30", "task.top_k=200"}), drawn);
+  EXPECT_EQ(written(2, {"--prompts", prompts, "task.temperature=30", "task.top_k=200", "parallel.mode=semi_auto"}),
+            drawn);
+  EXPECT_NE(written(1, {"--prompts", prompts, "task.temperature=30", "task.text_seed=1"}), drawn);
+}
+
+constexpr const char* kDark =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC";
+constexpr const char* kLight =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4//8/AAX+Av4N70a4AAAAAElFTkSuQmCC";
+
+void write_picture(const std::filesystem::path& file, const char* base64) {
+  std::filesystem::create_directories(file.parent_path());
+  write_file(file, from_base64(base64).value());
+}
+
+/// Pictures of one pixel in two classes, and a model that tells them apart.
+class PredictedPictures : public testing::Test {
+ protected:
+  PredictedPictures() {
+    for (int i = 0; i < 4; ++i) {
+      write_picture(path() / ("data/train/night/" + std::to_string(i) + ".png"), kDark);
+      write_picture(path() / ("data/train/day/" + std::to_string(i) + ".png"), kLight);
+    }
+    write_file(path() / "run.yaml",
+               "model: {name: mlp, hidden: [], num_classes: 2}\n"
+               "data: {name: image_folder, root: " +
+                   path().string() +
+                   "/data, eval: '', batch_size: 2, remainder: exact, train_transforms: [to_tensor]}\n"
+                   "optimizer: {name: sgd, lr: 0.5}\n"
+                   "train: {epochs: 20}\n"
+                   "system: {work_dir: " +
+                   (path() / "out").string() + "}\n");
+    const auto trained = lockstep({"train", "--config", path() / "run.yaml"});
+    EXPECT_TRUE(trained.status.ok()) << trained.err;
+    write_picture(path() / "new/a,b.png", kLight);
+    write_file(path() / "new/broken.png", "no picture");
+    write_picture(path() / "new/deep/er/c.png", kDark);
+    write_picture(path() / "new/.hidden/d.png", kDark);
+  }
+
+  std::filesystem::path path() const { return folder_.path(); }
+  std::string in(const std::string& name) const { return (path() / name).string(); }
+  Words words(const Words& more) const {
+    Words all = {"--weights", in("out")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(PredictedPictures, HaveTheirFilesTheNamesOfTheirClassesAndWhyOthersWereLeftOut) {
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const auto ran = predict_on(ranks, words({"--images", in("new"), "--subfolders", "--on-error", "skip", "--top", "2",
+                                              "--json", in("lines"), "--csv", in("table")}));
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    const auto lines = predictions_in(read_file(in("lines")));
+    ASSERT_EQ(lines.size(), 3U);
+    EXPECT_EQ(lines[0]["file"], in("new/a,b.png"));
+    EXPECT_EQ(lines[0]["class_name"], "day");
+    EXPECT_EQ(lines[0]["class"], 0);
+    EXPECT_EQ(lines[0]["top"][0]["class_name"], "day");
+    EXPECT_EQ(lines[0]["top"][1]["class_name"], "night");
+    EXPECT_EQ(lines[0]["top"][0]["probability"], lines[0]["probability"]);
+    EXPECT_EQ(lines[1]["file"], in("new/broken.png"));
+    EXPECT_THAT(lines[1]["left_out"].get<std::string>(), HasSubstr("is no JPEG and no PNG"));
+    EXPECT_FALSE(lines[1].contains("class"));
+    EXPECT_EQ(lines[2]["file"], in("new/deep/er/c.png"));
+    EXPECT_EQ(lines[2]["class_name"], "night");
+    const auto table = lines_of(read_file(in("table")));
+    ASSERT_EQ(table.size(), 4U);
+    EXPECT_EQ(table[0],
+              "index,file,class,class_name,probability,top_1,top_1_name,top_1_probability,top_2,top_2_name,"
+              "top_2_probability,left_out");
+    EXPECT_THAT(table[1], testing::StartsWith("0,\"" + in("new/a,b.png") + "\",0,day,0."));
+    EXPECT_THAT(table[2], testing::StartsWith("1," + in("new/broken.png") + ",,,,,,,,,,"));
+    EXPECT_THAT(table[3], testing::StartsWith("2," + in("new/deep/er/c.png") + ",1,night,0."));
+  }
+}
+
+TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
+  const auto piped =
+      run_program({"/bin/sh", "-c", "printf '%s\\n' \"$1\" \"$2\" | \"$0\" predict --weights \"$3\" --images -",
+                   LOCKSTEP_BINARY, in("new/deep/er/c.png"), in("new/a,b.png"), in("out")});
+  ASSERT_TRUE(piped.status.ok()) << piped.err;
+  const auto begin = piped.out.find("{\"index\"");
+  ASSERT_NE(begin, std::string::npos) << piped.out;
+  const auto lines = predictions_in(piped.out.substr(begin));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["class_name"], "night");
+  EXPECT_EQ(lines[1]["class_name"], "day");
+
+  // Names of classes without the training data.
+  std::filesystem::remove_all(in("data"));
+  write_file(in("names"), "light\ndark\n");
+  const auto named = lockstep({"predict", "--weights", in("out"), "--images", in("new"), "--classes", in("names"),
+                               "data.on_error=skip", "--json", in("lines")});
+  ASSERT_TRUE(named.status.ok()) << named.err;
+  const auto of_folder = predictions_in(read_file(in("lines")));
+  ASSERT_EQ(of_folder.size(), 2U);
+  EXPECT_EQ(of_folder[0]["class_name"], "light");
+  EXPECT_TRUE(of_folder[1].contains("left_out"));
+  EXPECT_THAT(named.err + named.out, HasSubstr("1 folders in it are not looked into (--subfolders)"));
+
+  const auto fails = [&](Words more, const std::string& answer) {
+    more.insert(more.begin(), {"predict", "--weights", in("out")});
+    const auto ran = lockstep(more);
+    EXPECT_FALSE(ran.status.ok());
+    EXPECT_THAT(ran.err, HasSubstr(answer));
+  };
+  fails({"--images", in("new")}, "new/broken.png is no JPEG and no PNG");
+  fails({"--images", in("new"), "--prompt", "x"}, "--images and --prompt are both given");
+  fails({"--prompt", "x"}, "prompts are for language models");
+  fails({"--subfolders"}, "--subfolders is for the folder of --images DIR");
+  fails({"--images-from", in("none")}, "cannot read " + in("none"));
+}
+
+TEST(PredictCommand, GivesTheKeysOfATablesRowsBesideItsNumbers) {
+  const TemporaryFolder folder;
+  const auto in = [&](const std::string& name) { return (folder.path() / name).string(); };
+  write_file(in("rows.csv"), "index,customer,x,sum,less\n7,\"Smith, J\",1,2,0\n8,Öz,2,4,1\n9,x,3,6,2\n");
+  write_file(in("run.yaml"),
+             "model: {name: mlp, hidden: [], num_classes: 2}\ntask: {name: regression}\n"
+             "data: {name: csv, train: " +
+                 in("rows.csv") + ", eval: " + in("rows.csv") +
+                 ", numbers: [x], targets: [sum, less], keys: [customer, index], batch_size: 3}\n"
+                 "optimizer: {name: sgd, lr: 0.1}\ntrain: {epochs: 1}\nsystem: {work_dir: " +
+                 in("out") + "}\n");
+  ASSERT_TRUE(lockstep({"train", "--config", in("run.yaml")}).status.ok());
+  const auto ran =
+      predict_on(2, {"--weights", in("out/model.safetensors"), "--json", in("lines"), "--csv", in("table")});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto lines = predictions_in(read_file(in("lines")));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["customer"], "Smith, J");
+  EXPECT_EQ(lines[1]["input_index"], "8");
+  EXPECT_EQ(lines[1]["values"].size(), 2U);
+  const auto table = lines_of(read_file(in("table")));
+  ASSERT_EQ(table.size(), 4U);
+  EXPECT_EQ(table[0], "index,customer,input_index,values_1,values_2");
+  EXPECT_THAT(table[1], testing::StartsWith("0,\"Smith, J\",7,"));
+  EXPECT_THAT(table[2], testing::StartsWith("1,Öz,8,"));
 }
 
 TEST(PredictCommand, SaysWhatIsMissing) {

@@ -189,6 +189,20 @@ TEST(TrainCommand, DryRunPrintsConfigurationAndModelAndTouchesNothing) {
   EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));
 }
 
+TEST(TrainCommand, DryRunSaysThatAStemShrinksPicturesToOnePixel) {
+  const auto dry = [](const Words& more) {
+    Words words = {"train", "--config", LOCKSTEP_SOURCE_DIR "/configs/resnet18_cifar10.yaml", "--dry-run"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto ran = lockstep(words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return ran.out;
+  };
+  const std::string note = "# note: resnet18 with the stem imagenet makes a picture of 32x32 one pixel";
+  EXPECT_THAT(dry({"data.root=none"}), HasSubstr(note));
+  const auto out = dry({"data.root=none", "model.stem=cifar"});
+  EXPECT_THAT(out, testing::AllOf(HasSubstr("[64, 3, 3, 3]"), Not(HasSubstr("# note"))));
+}
+
 TEST(TrainCommand, FilesBuildOnOthers) {
   const Workbench bench;
   const auto folder = bench.path() / "runs";

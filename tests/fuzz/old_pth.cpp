@@ -7,14 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+
+#include "byte_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::train;
-  const ByteSource source{size, [&](std::uint64_t from, std::span<char> into) {
-                            if (from > size || into.size() > size - from) std::abort();
-                            if (!into.empty()) std::memcpy(into.data(), data + from, into.size());
-                          }};
+  const auto source = fuzzed_bytes(data, size);
   try {
     const PthComplaint wrong("weights.pth");
     const auto archive = read_old_archive(source, wrong);

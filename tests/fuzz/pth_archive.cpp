@@ -6,16 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <string>
 
+#include "byte_source.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::train;
-  const ByteSource source{size, [&](std::uint64_t from, std::span<char> into) {
-                            if (from > size || into.size() > size - from) std::abort();
-                            if (!into.empty()) std::memcpy(into.data(), data + from, into.size());
-                          }};
+  const auto source = fuzzed_bytes(data, size);
   try {
     const PthArchive archive(source, "weights.pth");
     std::map<std::string, std::string> storages;

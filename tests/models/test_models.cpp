@@ -39,6 +39,25 @@ TEST(Models, have_as_many_parameters_as_published) {
   EXPECT_EQ(count_parameters(*make_classifier({.name = "lenet5", .in_channels = 1}).module), 61'706);
 }
 
+TEST(Models, the_stem_of_cifar_leaves_the_size_of_a_picture) {
+  const ModelSpec spec{.name = "resnet18", .num_classes = 10, .stem = "cifar"};
+  const auto model = make_classifier(spec);
+  EXPECT_EQ(count_parameters(*model.module), 11'173'962);
+  EXPECT_EQ(model.module->named_parameters()["conv1.weight"].sizes(), (std::vector<std::int64_t>{64, 3, 3, 3}));
+  EXPECT_EQ(model.forward(torch::rand({2, 3, 32, 32})).sizes(), (std::vector<std::int64_t>{2, 10}));
+
+  const auto note = note_on_stem({.name = "resnet18"}, 32, 32);
+  for (const char* words : {"stem imagenet", "picture of 32x32 one pixel", "model.stem=cifar"}) {
+    EXPECT_THAT(note, HasSubstr(words));
+  }
+  EXPECT_THAT(note_on_stem(spec, 8, 8), HasSubstr("larger pictures"));
+  for (const auto& [fine, size] : {std::pair{spec, 9}, {ModelSpec{.name = "resnet18"}, 33}, {{.name = "vgg11"}, 32}}) {
+    EXPECT_EQ(note_on_stem(fine, size, size), "") << fine.name;
+  }
+  EXPECT_THAT(error_of([] { make_classifier({.name = "resnet18", .stem = "mnist"}); }),
+              HasSubstr("the stem of resnet18 is imagenet or cifar, not 'mnist'"));
+}
+
 TEST(Models, map_small_pictures_to_logits) {
   for (const auto& name : model_names()) {
     const auto model = make_classifier({.name = name, .num_classes = 7, .in_features = 3 * 32 * 32});

@@ -19,6 +19,7 @@ Job read_job(const std::filesystem::path& path) {
   json.at("in_channels").get_to(job.in_channels);
   json.at("in_features").get_to(job.in_features);
   json.at("hidden").get_to(job.hidden);
+  job.stem = json.value("stem", job.stem);
   job.out = json.at("out").get<std::string>();
   job.weights = json.value("weights", "");
   job.seed = json.value("seed", job.seed);
@@ -42,7 +43,8 @@ std::shared_ptr<models::Network> make_model(const Job& job) {
                                                    .num_classes = job.num_classes,
                                                    .in_channels = job.in_channels,
                                                    .in_features = job.in_features,
-                                                   .hidden = job.hidden});
+                                                   .hidden = job.hidden,
+                                                   .stem = job.stem});
   return std::dynamic_pointer_cast<models::Network>(classifier.module);
 }
 

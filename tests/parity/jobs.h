@@ -16,6 +16,7 @@ struct Job {
   std::int64_t in_channels = 0;
   std::int64_t in_features = 0;
   std::vector<std::int64_t> hidden;
+  std::string stem = "imagenet";
 
   std::filesystem::path weights;  ///< initial weights
   std::filesystem::path out;      ///< file, or beginning of the names of several files, for the results

@@ -14,6 +14,7 @@ TOLERANCE = 1e-5
 
 CASES = {
     "resnet18": {"shape": [4, 3, 32, 32]},
+    "resnet18 with the stem of CIFAR": {"model": "resnet18", "stem": "cifar", "shape": [4, 3, 16, 16]},
     "resnet34": {"shape": [4, 3, 32, 32]},
     "resnet50": {"shape": [4, 3, 64, 64]},
     "resnet20": {"shape": [4, 3, 32, 32]},

@@ -111,7 +111,11 @@ def make_model(job):
     """The model that a job file (see jobs.h) asks for."""
     name = job["model"]
     if name in ("resnet18", "resnet34", "resnet50"):
-        return getattr(torchvision.models, name)(num_classes=job["num_classes"])
+        model = getattr(torchvision.models, name)(num_classes=job["num_classes"])
+        if job.get("stem") == "cifar":  # as MMEngine's ResNet_CIFAR
+            model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+            model.maxpool = nn.Identity()
+        return model
     if name == "resnet20":
         return CifarResNet20(job["num_classes"], job["in_channels"])
     if name == "mlp":

@@ -220,6 +220,40 @@ TEST_F(TokenStreams, JsonLinesHaveTextsOrTokens) {
   EXPECT_TRUE(torch::equal(second.tensors.at(samples::kTokens), torch::tensor({0, 300, 2, 1}, torch::kLong)));
 }
 
+// Also in the middle of a document, where a window begins.
+TEST_F(TokenStreams, OnlyWhatIsBehindTheMarkerOfADocumentCounts) {
+  const std::string packed = "Q: one? A: two, three A: four\nA: x\nwhy A: y and z\n";
+  const std::string counts = "...........###################...##.......########";
+  auto of = options("lines", {write("a.txt", packed)});
+  of.loss_behind = "A: ";
+  const auto dataset = samples::load_token_stream(of, data::Split::train);
+  ASSERT_EQ(dataset->size(), static_cast<std::int64_t>((packed.size() - 1) / 4));
+  const auto counted_in = [&](std::int64_t index) {
+    const auto counted = dataset->get(index, Chance(0, 0, index)).tensors.at(samples::kCounted);
+    std::string text;
+    for (std::int64_t t = 0; t < counted.numel(); ++t) text += counted[t].item<bool>() ? '#' : '.';
+    return text;
+  };
+  std::string forwards, backwards;
+  for (std::int64_t i = dataset->size() - 1; i >= 0; --i) backwards = counted_in(i) + backwards;
+  for (std::int64_t i = 0; i < dataset->size(); ++i) forwards += counted_in(i);
+  EXPECT_EQ(text_of(*dataset), packed.substr(0, forwards.size()));
+  EXPECT_EQ(forwards, counts.substr(1, forwards.size()));
+  EXPECT_EQ(backwards, forwards);
+
+  EXPECT_FALSE(samples::load_token_stream(options("lines", of.train), data::Split::train)
+                   ->get(0, Chance(0, 0, 0))
+                   .tensors.contains(samples::kCounted));
+  of.train = {write("a.txt", "long enough A: yes\nno answer\n")};
+  expect_error(ErrorKind::data, {"a.txt:2", "the document has no 'A: '", "data.loss_behind"},
+               [&] { samples::load_token_stream(of, data::Split::train); });
+  of.on_error = "skip";
+  EXPECT_TRUE(text_of(*samples::load_token_stream(of, data::Split::train)).starts_with("long enough A: "));
+  of.format = "bytes";
+  expect_error(ErrorKind::config, {"data.loss_behind", "lines or jsonl", "bytes"},
+               [&] { samples::load_token_stream(of, data::Split::train); });
+}
+
 TEST_F(TokenStreams, FilesOfAFolderAreShards) {
   std::filesystem::create_directories(folder_.path() / "shards");
   for (int shard = 0; shard < 3; ++shard) {

@@ -1,8 +1,11 @@
 // The GPT on a text: the same on any number of ranks and in any mode, and as libtorch alone computes it.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/train/run.h>
+#include <lockstep/train/tasks/language_modelling.h>
+#include <lockstep/train/tasks/sampling.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -148,6 +151,84 @@ TEST_F(LanguageModel, GoesOnFromItsCheckpoint) {
   mnist().run(2, config("parts", steady));
   EXPECT_EQ(result("parts")["evaluations"].size(), 2U);
   EXPECT_EQ(result("parts")["params_sha256"], result("whole")["params_sha256"]);
+}
+
+std::string question(int number) {
+  return "what is word" + std::to_string(number % 7) + "? A: word" + std::to_string(3 * number % 7) + " it is\n";
+}
+
+// Ranks have other numbers of tokens that count.
+TEST_F(LanguageModel, LearnsOnlyWhatIsBehindAMarkerTheSameOnAnyNumberOfRanks) {
+  {
+    std::ofstream out(folder_.path() / "questions.txt");
+    for (int i = 0; i < 60; ++i) out << question(i);
+  }
+  const auto file = (folder_.path() / "questions.txt").string();
+  const auto with = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"data=null",
+                             "data={name: token_stream, train: [" + file + "], eval: [" + file +
+                                 "], length: 16, global_batch_size: 4, loss_behind: 'A: '}",
+                             "metrics=[accuracy]", "train.epochs=4"});
+    return config(name, std::move(more));
+  };
+  mnist().run(1, with("alone", {}));
+  mnist().run(3, with("three", {}));
+  const auto alone = result("alone"), three = result("three");
+  EXPECT_NEAR(three["eval_loss"].get<double>(), alone["eval_loss"].get<double>(), 1e-4);
+  EXPECT_NEAR(three["eval_accuracy"].get<double>(), alone["eval_accuracy"].get<double>(), 1e-6);
+  EXPECT_NE(alone["eval_loss"], 0);
+  World lone;
+  lone.meeting = Meeting::alone;
+  for (const std::string mode : {"semi_auto", "auto"}) {
+    expect_error(ErrorKind::config, {"data.loss_behind", "data_parallel"},
+                 [&] { train::run_training(with("global", {"parallel.mode=" + mode}), lone); });
+  }
+}
+
+TEST(LanguageTask, TheLossIsAMeanOverTheTokensThatCount) {
+  torch::manual_seed(3);
+  const auto model = models::gpt({.vocabulary = 11, .context = 6, .layers = 1, .heads = 1, .width = 8});
+  const auto task = train::make_language_modelling({});
+  samples::Batch batch;
+  batch.count = 2;
+  batch.tensors = {{samples::kTokens, torch::randint(11, {2, 6}, torch::kLong)},
+                   {samples::kNext, torch::randint(11, {2, 6}, torch::kLong)},
+                   {samples::kCounted, torch::tensor({{0, 0, 1, 1, 0, 1}, {0, 0, 0, 0, 0, 1}}).to(torch::kBool)}};
+  const auto counted = batch[samples::kCounted];
+  const auto outcome = task->run(*model, batch, /*measures=*/true);
+  const auto logits = model->forward(batch[samples::kTokens]);
+  const auto expected = torch::cross_entropy_loss(logits.index({counted}), batch[samples::kNext].index({counted}));
+  EXPECT_NEAR(outcome.loss.item<double>(), expected.item<double>(), 1e-6);
+  EXPECT_EQ(outcome.items, 4);
+  EXPECT_EQ(outcome.sums.at("accuracy").count, 4);
+  EXPECT_EQ(outcome.target.ge(0).sum().item<std::int64_t>(), 4);
+  batch.tensors[samples::kCounted] = torch::zeros({2, 6}, torch::kBool);
+  const auto nothing = task->run(*model, batch, /*measures=*/false);
+  EXPECT_EQ(nothing.loss.item<double>(), 0);
+  EXPECT_EQ(nothing.items, 0);
+}
+
+TEST(Sampling, DrawsByTemperatureFromTheMostProbableTokens) {
+  const std::vector<float> logits = {1, 3, 2, 3, -1};
+  const auto chosen = [&](const train::Sampling& sampling) {
+    std::vector<std::int64_t> tokens;  // by shares of the draw, each once
+    for (int i = 0; i < 1000; ++i) {
+      const auto token = train::choose_token(logits, sampling, i / 1000.0);
+      if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
+    }
+    return tokens;
+  };
+  EXPECT_EQ(chosen({}), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(chosen({.temperature = 1}), (std::vector<std::int64_t>{1, 3, 2, 0, 4}));
+  EXPECT_EQ(chosen({.temperature = 1, .top_k = 3}), (std::vector<std::int64_t>{1, 3, 2}));
+  EXPECT_EQ(chosen({.temperature = 1, .top_k = 9, .top_p = 0.75}), (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.01}), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(chosen({.temperature = 0.01}), (std::vector<std::int64_t>{1, 3}));
+  // Shares are those of softmax.
+  const auto shares = torch::softmax(torch::tensor({1.F, 3.F, 2.F, 3.F, -1.F}) / 2, 0);
+  int threes = 0;
+  for (int i = 0; i < 10000; ++i) threes += train::choose_token(logits, {.temperature = 2}, i / 10000.0) == 3 ? 1 : 0;
+  EXPECT_NEAR(threes / 10000.0, shares[3].item<double>(), 2e-4);
 }
 
 }  // namespace

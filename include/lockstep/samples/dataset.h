@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::samples {
@@ -37,6 +38,7 @@ struct Batch {
   std::vector<std::int64_t> indices;  ///< the samples' indices in the data set, those of this rank
   std::int64_t count = 0;             ///< samples; may be 0 (data.remainder exact)
   std::int64_t left_out = 0;          ///< samples that were due and could not be used (Dataset::leaves_out_errors)
+  std::map<std::int64_t, std::string> left_out_because{};  ///< of each of these, by its index: why
 
   /// The tensor of a field. Error(invalid_argument) naming the fields that there are when it has no such field.
   const at::Tensor& operator[](std::string_view field) const;
@@ -99,6 +101,10 @@ class Dataset {
   /// Names of the classes that `labels` counts, in the order of their numbers; empty: no classes, or they have no
   /// names.
   virtual std::vector<std::string> classes() const { return {}; }
+
+  /// What people know a sample by, such as its file or columns of its row, by the names of these: predictions have it
+  /// beside them. Reads no sample. Empty: its index only.
+  virtual std::vector<std::pair<std::string, std::string>> known_as(std::int64_t /*index*/) const { return {}; }
 
   /// Whether a sample for which `get` throws Error(data) is left out of its batch, and counted, instead of ending the
   /// run.

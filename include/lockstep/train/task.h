@@ -80,6 +80,15 @@ struct Prediction {
   std::map<std::string, std::vector<std::string>, std::less<>> texts{};
   /// Of all samples together: Task::files.
   std::map<std::string, std::string, std::less<>> files{};
+
+  // Of Trainer::predict() only.
+
+  /// What people know each sample by (samples::Dataset::known_as).
+  std::vector<std::vector<std::pair<std::string, std::string>>> known_as{};
+  /// Samples that could not be used, by their numbers, and why (data.on_error skip): their rows are 0, their texts
+  /// empty.
+  std::map<std::int64_t, std::string> left_out{};
+  std::vector<std::string> classes{};  ///< names, where the data set has them (samples::Dataset::classes)
 };
 
 /// Called on the training thread of each rank, with tensors on the run's device. In parallel.mode semi_auto and auto

@@ -4,6 +4,7 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/checkpoint/best_checkpoint.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/work_dir.h>
@@ -59,7 +60,11 @@ class BestCheckpoints final : public Callback {
     if (!informs_.write(run, [&] { file = run.save_checkpoint(folder); })) return;
     run.tell(fmt::format("{} {:.6g} is among the best {}: saved as {}", options_.choice.metric,
                          options_.choice.of(evaluation), options_.keep, file.string()));
-    if (run.group().rank() == 0) informs_.write(run, [&] { remove_others(folder, best); });
+    if (run.group().rank() != 0) return;
+    informs_.write(run, [&] {
+      note_best(folder, noted(run, folder, best.front()));
+      remove_others(folder, best);
+    });
   }
 
  private:
@@ -111,6 +116,14 @@ class BestCheckpoints final : public Callback {
       if (static_cast<std::int64_t>(steps.size()) < options_.keep) steps.push_back(each->step);
     }
     return steps;
+  }
+
+  BestCheckpoint noted(const RunView& run, const std::filesystem::path& folder, std::int64_t step) const {
+    const auto& all = run.evaluations();
+    const auto evaluation = std::ranges::find(all, step, &Evaluation::step);
+    return {.name = checkpoint_path(folder, step).filename().string(),
+            .metric = options_.choice.metric,
+            .value = options_.choice.of(*evaluation)};
   }
 
   static void remove_others(const std::filesystem::path& folder, const std::vector<std::int64_t>& steps) {

@@ -1,5 +1,6 @@
 // The extraction of a model's weights, or of their average by the callback ema, from a checkpoint on disk.
 #include <lockstep/base/error.h>
+#include <lockstep/train/checkpoint/best_checkpoint.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
 #include <lockstep/train/checkpoint/saved_run.h>
@@ -18,13 +19,21 @@ namespace {
 
 constexpr std::size_t kMostListed = 10;
 
-/// The one in the folder, or the path itself.
-std::filesystem::path checkpoint_in(const std::filesystem::path& folder) {
+/// The one in the folder, the best of several where that is noted, or the path itself.
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder, std::vector<std::string>& remarks) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(folder, unknown)) return folder;
   auto found = list_checkpoints(folder);
   if (found.size() == 1) return found.front().path;
   if (found.empty()) return folder;  // one itself, or none
+  if (const auto best = noted_best(folder)) {
+    for (const auto& each : found) {
+      if (each.path.filename() != best->name) continue;
+      remarks.push_back(fmt::format("of the {} checkpoints in {}, {} is the best by {}, {:.6g}", found.size(),
+                                    folder.string(), best->name, best->metric, best->value));
+      return each.path;
+    }
+  }
   std::vector<std::string> names;
   for (const auto& each : found) names.push_back(each.path.filename().string());
   const auto more = names.size() > kMostListed ? ", ..." : "";
@@ -54,7 +63,7 @@ void put_average(StateSource& source, const std::filesystem::path& path, NamedTe
 
 NamedTensors load_checkpoint_weights(const std::filesystem::path& path, bool average,
                                      std::vector<std::string>& remarks) {
-  const auto saved = open_saved_run(checkpoint_in(path));
+  const auto saved = open_saved_run(checkpoint_in(path, remarks));
   if (saved.is_file) require_intact(saved);
   remarks.push_back(fmt::format("the weights are {} of the checkpoint {} after step {}",
                                 average ? "the average (ema)" : "those", saved.path.string(), saved.state.step));

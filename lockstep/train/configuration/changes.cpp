@@ -63,7 +63,9 @@ struct KnownKeys {
 
 /// Whether a part or a program has the key, and it is more than the place of a file or what an evaluation shows.
 bool shapes_part(std::string_view key, const KnownKeys& known) {
-  constexpr std::array<std::string_view, 2> kDisplay{"task.prompt", "task.sample_bytes"};
+  constexpr std::array<std::string_view, 7> kDisplay{"task.prompt", "task.sample_bytes", "task.temperature",
+                                                     "task.top_k",  "task.top_p",        "task.text_seed",
+                                                     "data.keys"};
   return !is_one_of(key, known.common) && !is_one_of(key, known.paths) && !is_one_of(key, kDisplay);
 }
 

@@ -184,9 +184,27 @@ samples::Batch read_example(const std::function<samples::Batch()>& example) {
   return std::async(std::launch::async, example).get();
 }
 
+bool has_stem(std::string_view name) {
+  const auto model = std::ranges::find(models::picture_models(), name, &models::PictureModel::name);
+  return model != models::picture_models().end() && model->has_stem;
+}
+
+/// "# note: ..." for a dry run, about pictures that the model's stem makes too small.
+std::string describe_stem(const RunConfig& config, const ModelPart& part, const samples::Batch& batch) {
+  auto spec = model_spec(config, batch);
+  spec.stem = options_of(config.model, part).as<models::StemOptions>().stem;
+  const auto& sizes = input_of(batch).sizes();
+  const auto note = models::note_on_stem(spec, sizes.at(2), sizes.at(3));
+  return note.empty() ? "" : fmt::format("# note: {}\n", note);
+}
+
 void set_model(Program& program, const RunConfig& config) {
   const auto& part = model_part(config);
   if (part.classifier) {
+    if (has_stem(part.name))
+      program.describe_data = [config, part, example = program.example, before = program.describe_data] {
+        return (before ? before() : "") + describe_stem(config, part, read_example(example));
+      };
     program.model = [config, part, example = program.example] {
       return part.classifier(options_of(config.model, part), model_spec(config, read_example(example)));
     };

@@ -1,7 +1,6 @@
 // A data set of picture files named on a command line, after the evaluation transforms of the configuration.
 #include <lockstep/train/evaluation/given_pictures.h>
 
-#include <lockstep/samples/picture_files.h>
 #include <lockstep/samples/transform.h>
 #include <lockstep/train/part_kinds.h>
 
@@ -9,15 +8,29 @@
 
 namespace lockstep::train {
 
-std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path) {
+namespace {
+
+std::shared_ptr<const samples::Dataset> prepared(const RunConfig& config,
+                                                 std::shared_ptr<const samples::Dataset> pictures) {
   const auto& data = config.data;
   const auto& parts = parts_or_shipped(data.parts).transforms;
   const bool has_own = data.eval_transforms.kind != ConfigNode::Kind::null;
   auto transform = has_own ? samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts)
                            : samples::transforms_of(data.train_transforms, "data.train_transforms", parts,
                                                     /*with_random=*/false);
-  auto pictures = samples::load_picture_files(path);
   return transform ? samples::mapped(std::move(pictures), std::move(transform)) : pictures;
+}
+
+}  // namespace
+
+std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path,
+                                                       const samples::PictureFilesOptions& options) {
+  return prepared(config, samples::load_picture_files(path, options));
+}
+
+std::shared_ptr<const samples::Dataset> listed_pictures(const RunConfig& config, std::vector<std::string> files,
+                                                        bool skips) {
+  return prepared(config, samples::listed_picture_files(std::move(files), skips));
 }
 
 }  // namespace lockstep::train

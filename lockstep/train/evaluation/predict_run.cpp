@@ -24,6 +24,7 @@ struct PredictedRows {
   std::vector<std::int64_t> indices;
   std::map<std::string, std::vector<at::Tensor>, std::less<>> tensors;  ///< batch by batch
   std::map<std::string, std::vector<std::string>, std::less<>> texts;
+  std::map<std::int64_t, std::string> left_out;
 
   void add(const std::vector<std::int64_t>& samples, Prediction prediction) {
     const auto require_rows = [&](const std::string& name, std::int64_t rows) {
@@ -65,6 +66,7 @@ PredictedRows predict_all(const MeasuredModel& measured, const RankData& data, c
   std::vector<Prediction> predictions;
   batches->start(0, 0);
   while (auto batch = batches->next()) {
+    rows.left_out.merge(batch->left_out_because);
     if (batch->count == 0 && !all) continue;
     own.push_back(batch->indices);
     predictions.push_back(measured.run().predict(std::move(*batch)));
@@ -78,7 +80,8 @@ PredictedRows predict_all(const MeasuredModel& measured, const RankData& data, c
   return rows;
 }
 
-/// What one rank has, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index, text]...]}}.
+/// What one rank has, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index, text]...]},
+/// "left_out": [[index, text]...]}.
 std::string summary_of(const PredictedRows& rows) {
   auto json = nlohmann::json::object();
   for (const auto& [name, tensors] : rows.tensors) {
@@ -90,6 +93,7 @@ std::string summary_of(const PredictedRows& rows) {
     auto& list = json["texts"][name];
     for (std::size_t i = 0; i < texts.size(); ++i) list.push_back({rows.indices[i], to_base64(texts[i])});
   }
+  for (const auto& [index, reason] : rows.left_out) json["left_out"].push_back({index, to_base64(reason)});
   return json.dump();
 }
 
@@ -128,6 +132,25 @@ at::Tensor gathered(const PredictedRows& rows, const std::string& name, const st
   return out;
 }
 
+std::string text_in(const nlohmann::json& base64) { return from_base64(base64.get<std::string>()).value_or(""); }
+
+/// Without the samples that were left out, for the task, which has predicted nothing of them.
+Prediction of_used(const Prediction& all, std::int64_t samples) {
+  if (all.left_out.empty()) return all;
+  std::vector<std::int64_t> used;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    if (!all.left_out.contains(i)) used.push_back(i);
+  }
+  Prediction rest;
+  for (const auto& [name, tensor] : all.tensors)
+    rest.tensors.emplace(name, tensor.index_select(0, torch::tensor(used)));
+  for (const auto& [name, texts] : all.texts) {
+    auto& some = rest.texts[name];
+    for (const auto i : used) some.push_back(texts[static_cast<std::size_t>(i)]);
+  }
+  return rest;
+}
+
 }  // namespace
 
 Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
@@ -146,17 +169,25 @@ Prediction predict_run(const RunConfig& config, const Program& program, const Gr
     all.tensors.emplace(name, gathered(rows, name, field, samples, group, measured.run().predicts_all()));
   }
   for (const auto& summary : summaries) {
+    if (summary.contains("left_out")) {
+      for (const auto& pair : summary["left_out"]) {
+        all.left_out.emplace(pair[0].get<std::int64_t>(), text_in(pair[1]));
+      }
+    }
     if (!summary.contains("texts")) continue;
     for (const auto& [name, list] : summary["texts"].items()) {
       auto& texts = all.texts[name];
       texts.resize(static_cast<std::size_t>(samples));
       for (const auto& pair : list) {
-        texts.at(pair[0].get<std::size_t>()) = from_base64(pair[1].get<std::string>()).value_or("");
+        texts.at(pair[0].get<std::size_t>()) = text_in(pair[1]);
       }
     }
   }
-  all.files = measured.task().files(all);
-  if (!folder.empty()) measured.task().leave_files(all, folder, group.rank(), group.size());
+  for (std::int64_t i = 0; i < samples; ++i) all.known_as.push_back(data->dataset->known_as(i));
+  all.classes = data->dataset->classes();
+  const auto used = of_used(all, samples);
+  all.files = measured.task().files(used);
+  if (!folder.empty()) measured.task().leave_files(used, folder, group.rank(), group.size());
   return all;
 }
 

@@ -135,7 +135,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
   StepLosses losses;
   if (own_items > 0) losses.local = own_loss / own_items;
-  if (sums && (request.want_global_loss || sums->items() > 0)) losses.global = sums->loss() / sums->items();
+  if (sums && sums->items() > 0) losses.global = sums->loss() / sums->items();
   if (sums) losses.agreed = sums->votes();
   if (request.loss_scale) {
     // Ranks have the same sums and gradients, so they agree without a message.

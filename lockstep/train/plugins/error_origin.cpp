@@ -106,6 +106,9 @@ class NamedDataset final : public samples::Dataset {
   std::vector<std::string> classes() const override {
     return call_from(who_, [&] { return dataset_->classes(); });
   }
+  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
+    return call_from(who_, [&] { return dataset_->known_as(index); });
+  }
   bool leaves_out_errors() const override {
     return call_from(who_, [&] { return dataset_->leaves_out_errors(); });
   }

@@ -1,5 +1,6 @@
 // The language modelling task over token windows: cross entropy, perplexity, greedy decoding of a sample.
 #include <lockstep/base/error.h>
+#include <lockstep/data/random.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
@@ -10,9 +11,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::int64_t kNotCounted = -100;  // metrics leave out targets below 0
 
 models::Gpt& gpt_of(torch::nn::Module& model) {
   auto* gpt = dynamic_cast<models::Gpt*>(&model);
@@ -46,7 +50,9 @@ class LanguageModelling final : public Task {
     Outcome outcome;
     try {
       outcome.output = gpt.forward(batch[samples::kTokens]);
-      outcome.loss = torch::cross_entropy_loss(outcome.output.flatten(0, 1), next.flatten());
+      // With `counted` of each token, until it is known which count.
+      const auto how = batch.tensors.contains(samples::kCounted) ? at::Reduction::None : at::Reduction::Mean;
+      outcome.loss = torch::cross_entropy_loss(outcome.output.flatten(0, 1), next.flatten(), {}, how);
     } catch (const c10::Error&) {
       for (const auto* field : {samples::kTokens, samples::kNext}) {
         require_in_range(batch, field, gpt.shape().vocabulary, "model.vocabulary");
@@ -54,7 +60,11 @@ class LanguageModelling final : public Task {
       throw;
     }
     outcome.target = next;
-    if (measures) outcome.sums.emplace("accuracy", sum_of(outcome.output.argmax(-1) == next));
+    if (batch.tensors.contains(samples::kCounted)) {
+      count_some(outcome, batch[samples::kCounted], measures);
+    } else if (measures) {
+      outcome.sums.emplace("accuracy", sum_of(outcome.output.argmax(-1) == next));
+    }
     return outcome;
   }
 
@@ -66,44 +76,129 @@ class LanguageModelling final : public Task {
   }
 
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
-    auto& gpt = gpt_of(model);
-    auto window = batch[samples::kTokens];
-    const auto length = window.size(1);
-    std::vector<at::Tensor> added;
-    for (std::int64_t i = 0; i < std::max<std::int64_t>(options_.sample_bytes, 1); ++i) {
-      const auto next = gpt.forward(window).select(1, length - 1).argmax(-1, /*keepdim=*/true);
-      window = torch::cat({window.slice(1, 1), next}, 1);
-      added.push_back(next);
+    auto texts = texts_in(batch);
+    const auto& tokens = batch[samples::kTokens];
+    std::function<at::Tensor(const at::Tensor&)> place = [device = tokens.device()](const at::Tensor& window) {
+      return window.to(device);
+    };
+    if (is_global(tokens)) {
+      place = [&tokens, device = to_local(tokens).device()](const at::Tensor& window) {
+        return distribute(window.to(device), mesh_of(tokens), placements_of(tokens));
+      };
     }
+    const auto count = std::max<std::int64_t>(options_.sample_bytes, 1);
+    const auto window = tokens.size(1);
+    write_on(texts, gpt_of(model), count, window, place);
     Prediction prediction;
-    const auto tokens = torch::cat(added, 1);
-    const auto all = (is_global(tokens) ? full(tokens) : tokens).cpu().contiguous();
-    for (std::int64_t i = 0; i < all.size(0); ++i) {
-      const auto* row = all.data_ptr<std::int64_t>() + i * all.size(1);
-      prediction.texts["text"].push_back(text_of({row, row + all.size(1)}));
+    auto added = torch::empty({static_cast<std::int64_t>(texts.size()), count}, torch::kLong);
+    auto* at = added.data_ptr<std::int64_t>();
+    for (const auto& text : texts) {
+      at = std::copy(text.tokens.end() - count, text.tokens.end(), at);
+      prediction.texts["text"].push_back(text_of({text.tokens.end() - count, text.tokens.end()}));
     }
-    prediction.tensors.emplace("tokens", tokens);
+    prediction.tensors.emplace("tokens", added);
     return prediction;
   }
 
   std::string show(torch::nn::Module& model, const Place& place) override {
     if (options_.sample_bytes == 0 || options_.prompt.empty()) return "";
     auto& gpt = gpt_of(model);
-    std::vector<std::int64_t> tokens;
-    for (const unsigned char byte : options_.prompt) tokens.push_back(byte % gpt.shape().vocabulary);
-    for (std::int64_t i = 0; i < options_.sample_bytes; ++i) {
-      // As long as the context, so that each pass has the same shape: what comes later does not change what is earlier.
-      const auto context = gpt.shape().context;
-      const auto seen = std::min<std::int64_t>(context, static_cast<std::int64_t>(tokens.size()));
-      auto window = torch::zeros({1, context}, torch::kLong);
-      for (std::int64_t t = 0; t < seen; ++t) window[0][t] = tokens[tokens.size() - static_cast<std::size_t>(seen - t)];
-      const auto logits = gpt.forward(place(window)).select(1, seen - 1);
-      tokens.push_back(logits.argmax(-1).select(0, 0).item<std::int64_t>());
-    }
-    return "a sample: " + printable(text_of(tokens));
+    std::vector<Text> texts(1);
+    for (const unsigned char byte : options_.prompt) texts[0].tokens.push_back(byte % gpt.shape().vocabulary);
+    write_on(texts, gpt, options_.sample_bytes, gpt.shape().context, place);
+    return "a sample: " + printable(text_of(texts[0].tokens));
   }
 
  private:
+  /// Makes loss and metrics those of the tokens that count.
+  static void count_some(Outcome& outcome, const at::Tensor& counted, bool measures) {
+    if (is_global(counted) || !find_own_values(counted).defined()) {
+      fail(ErrorKind::config, "data.loss_behind",
+           "is for parallel.mode data_parallel and stand_alone: how many tokens of a batch count is known only in "
+           "numbers, which semi_auto and auto do not have when they divide a step");
+    }
+    const auto items = counted.sum().item<double>();
+    const auto wide = outcome.loss.scalar_type() == torch::kDouble ? outcome.loss : outcome.loss.to(torch::kFloat);
+    outcome.loss = wide.mul(counted.flatten()).sum() / std::max(items, 1.0);
+    outcome.items = items;
+    if (!measures) return;
+    const auto right = outcome.output.argmax(-1).eq(outcome.target).logical_and(counted);
+    outcome.sums.emplace("accuracy", Measure{right.sum(), items});
+    outcome.target = outcome.target.masked_fill(counted.logical_not(), kNotCounted);
+  }
+
+  /// A text that is written on.
+  struct Text {
+    std::vector<std::int64_t> tokens;
+    std::int64_t number = 0;
+  };
+
+  static std::vector<Text> texts_in(const samples::Batch& batch) {
+    const auto on_cpu = [](const at::Tensor& tensor) {
+      return (is_global(tensor) ? full(tensor) : tensor).cpu().contiguous();
+    };
+    const auto tokens = on_cpu(batch[samples::kTokens]);
+    const auto numbers_of = [&](const char* field) {
+      return batch.tensors.contains(field) ? on_cpu(batch[field]) : at::Tensor();
+    };
+    const auto lengths = numbers_of(samples::kLengths), numbers = numbers_of(samples::kNumbers);
+    std::vector<Text> texts(static_cast<std::size_t>(tokens.size(0)));
+    for (std::int64_t i = 0; i < tokens.size(0); ++i) {
+      const auto* row = tokens.data_ptr<std::int64_t>() + i * tokens.size(1);
+      auto& text = texts[static_cast<std::size_t>(i)];
+      text.tokens.assign(row, row + (lengths.defined() ? lengths[i].item<std::int64_t>() : tokens.size(1)));
+      if (numbers.defined()) text.number = numbers[i].item<std::int64_t>();
+    }
+    return texts;
+  }
+
+  data::RandomStream draws_of(const Text& text) const {
+    std::uint64_t hash = text.tokens.size();
+    for (const auto token : text.tokens) hash = data::mix64(hash ^ static_cast<std::uint64_t>(token));
+    return {static_cast<std::uint64_t>(options_.sampling.text_seed),
+            data::RandomPurpose::text,
+            {hash, static_cast<std::uint64_t>(text.number)}};
+  }
+
+  /// Adds `count` tokens to each text. The model sees the last tokens of each, up to `window` of them, which is the
+  /// shape of each pass: what comes later does not change what is earlier. `place` makes its input of a tensor.
+  void write_on(std::vector<Text>& texts, models::Gpt& gpt, std::int64_t count, std::int64_t window,
+                const std::function<at::Tensor(const at::Tensor&)>& place) const {
+    std::vector<data::RandomStream> draws;
+    for (const auto& text : texts) draws.push_back(draws_of(text));
+    const auto rows = static_cast<std::int64_t>(texts.size());
+    for (std::int64_t step = 0; step < count; ++step) {
+      auto input = torch::zeros({rows, window}, torch::kLong);
+      auto last = torch::empty({rows}, torch::kLong);
+      auto* at = input.data_ptr<std::int64_t>();
+      for (std::int64_t i = 0; i < rows; ++i, at += window) {
+        const auto& tokens = texts[static_cast<std::size_t>(i)].tokens;
+        const auto seen = std::min<std::int64_t>(window, static_cast<std::int64_t>(tokens.size()));
+        std::copy(tokens.end() - seen, tokens.end(), at);
+        last[i] = seen - 1;
+      }
+      const auto logits = logits_at(gpt.forward(place(input)), last);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const auto* row = logits.data_ptr<float>() + i * logits.size(1);
+        const auto of_text = static_cast<std::size_t>(i);
+        texts[of_text].tokens.push_back(
+            choose_token({row, static_cast<std::size_t>(logits.size(1))}, options_.sampling, draws[of_text].uniform()));
+      }
+    }
+  }
+
+  /// float32 [rows, vocabulary] on the CPU, at one place of each row. There may be more rows: then the first count.
+  static at::Tensor logits_at(at::Tensor logits, const at::Tensor& places) {
+    const auto rows = places.size(0);
+    const auto first = places[0].item<std::int64_t>();
+    const bool equal = places.eq(first).all().item<bool>();
+    if (equal) logits = logits.select(1, first);
+    if (is_global(logits)) logits = full(logits);
+    logits = logits.narrow(0, 0, rows);
+    if (!equal) logits = logits.index({torch::arange(rows), places.to(logits.device())});
+    return logits.to(torch::kCPU, torch::kFloat).contiguous();
+  }
+
   LanguageOptions options_;
 };
 
@@ -112,7 +207,8 @@ class LanguageModelling final : public Task {
 void describe(ConfigFields& fields, LanguageOptions& options) {
   fields.field("prompt", options.prompt, anything(), "the beginning of the sample that each evaluation shows");
   fields.field("sample_bytes", options.sample_bytes, between(0, 100000),
-               "tokens that the model adds to it; 0: no sample");
+               "tokens that the model adds to it, and to each text of lockstep predict; 0: no sample");
+  describe(fields, options.sampling);
 }
 
 std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options) {
