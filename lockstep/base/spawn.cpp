@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/spawn.h>
 
@@ -160,8 +161,8 @@ std::string find_program(const std::string& name, const Environment& environment
   }
   std::error_code ignored;
   const bool is_here = std::filesystem::is_regular_file(name, ignored);
-  fail(ErrorKind::invalid_argument, "process", "there is no program '{}' in PATH={}{}", name, path,
-       is_here ? fmt::format("; the file of that name in this folder is ./{}", name) : "");
+  fail(ErrorKind::invalid_argument, "process", "there is no program '{}' in PATH={}{}", cut_text(name),
+       cut_text(path, 1000), is_here ? fmt::format("; the file of that name in this folder is ./{}", name) : "");
 }
 
 RunningChild spawn(const ChildOptions& options) {

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/program_arguments.h>
@@ -56,7 +57,7 @@ bool parse(CLI::App& app, int argc, char** argv, const std::string& name, int& c
   } catch (const CLI::Success& asked_for_text) {
     code = app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), app.get_name());
+    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, shown_message(error.what()), app.get_name());
     code = cluster::kUsage;
   }
   return false;

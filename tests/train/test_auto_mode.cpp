@@ -75,7 +75,8 @@ void expect_trains_as_on_one_device(const SmallRun& run, const std::vector<std::
 }
 
 TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
-  expect_trains_as_on_one_device(SmallRun("cifar10"), {"model.name=resnet20", "train.steps=4", "optimizer.lr=0.01"}, 1e-4);
+  expect_trains_as_on_one_device(SmallRun("cifar10"), {"model.name=resnet20", "train.steps=4", "optimizer.lr=0.01"},
+                                 1e-4);
 }
 
 // As configs/resnet20_cifar10.yaml has it.
