@@ -2,6 +2,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 
 #include <unistd.h>
 
@@ -43,7 +44,7 @@ std::optional<std::int64_t> find_integer(const Environment& environment, std::st
   const auto value = parse_integer(*text);
   if (!value) {
     fail(ErrorKind::environment, "environment", "{}='{}' is not an integer; set it to one from {} to {}, or unset it",
-         name, *text, low, high);
+         name, cut_text(*text), low, high);
   }
   if (*value < low || *value > high) {
     fail(ErrorKind::environment, "environment", "{}={} is out of range; it must be from {} to {}", name, *value, low,

@@ -1,5 +1,6 @@
 // Lockstep's exception type: names of the kinds, and the text "[where] message (file:line)".
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 
 namespace lockstep {
 namespace {
@@ -10,7 +11,8 @@ std::string compose(std::string_view where, std::string_view message, const File
     text +=
         position.line > 0 ? fmt::format(" ({}:{})", position.file, position.line) : fmt::format(" ({})", position.file);
   }
-  return text;
+  // What was quoted may hold anything: a NUL would end what() early, and an escape sequence would act on the terminal.
+  return shown_message(text);
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ Error::Error(ErrorKind kind, std::string_view where, std::string_view message, F
     : std::runtime_error(compose(where, message, position)),
       kind_(kind),
       where_(where),
-      message_(message),
+      message_(shown_message(message)),
       position_(std::move(position)) {}
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, quit, term, lose, "
       "loop, corrupt, slow), optionally with ',place=backward' (places: connect, begin, forward, backward, reduced, "
       "updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
-      text);
+      cut_text(text));
 }
 
 std::map<std::string_view, std::string_view> split_pairs(std::string_view text) {

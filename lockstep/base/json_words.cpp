@@ -35,13 +35,27 @@ std::string_view in_words(std::string_view type) {
   return type;
 }
 
+constexpr std::string_view kPython =
+    "; it looks like what Python's str() and print() write: write JSON with json.dumps()";
+
+/// Of the parser's message, which ends with what it read last.
+bool looks_like_python(std::string_view text) {
+  const auto read = after(text, "last read: '");
+  const auto token = read.substr(0, read.rfind('\''));
+  if (token.ends_with('\'')) return true;
+  const bool begins_so = text.find("line 1, column 1:") != std::string_view::npos;  // any word may
+  return !begins_so && (token.ends_with('N') || token.ends_with('T') || token.ends_with('F'));
+}
+
 }  // namespace
 
 std::string json_mistake(const nlohmann::json::exception& error) {
   constexpr std::size_t kMost = 300;
   const std::string_view text = after(error.what(), "] ");
   switch (error.id) {
-    case 101: return fmt::format("it is not valid JSON at {}", cut_text(after(text, "parse error at "), kMost));
+    case 101:
+      return fmt::format("it is not valid JSON at {}{}", cut_text(after(text, "parse error at "), kMost),
+                         looks_like_python(text) ? kPython : "");
     case 302:
     case 303:
       if (text.find("but is ") == std::string_view::npos)

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -39,7 +40,7 @@ std::string_view level_name(LogLevel level) {
 spdlog::level::level_enum parse_level(const std::string& text) {
   const auto names = log_level_names();
   if (std::find(names.begin(), names.end(), text) == names.end()) {
-    fail(ErrorKind::invalid_argument, "log", "there is no log level '{}'{} (levels: {})", text,
+    fail(ErrorKind::invalid_argument, "log", "there is no log level '{}'{} (levels: {})", cut_text(text),
          did_you_mean(text, names), fmt::join(names, ", "));
   }
   return spdlog::level::from_str(text);
@@ -93,13 +94,14 @@ bool log_enabled(LogLevel level) {
   return level >= LogLevel::warning;
 }
 
-void write_log(LogLevel level, std::string_view line) {
+void write_log(LogLevel level, std::string_view text) {
+  const auto line = shown_message(text);
   if (const auto logger = spdlog::get(kLoggerName)) {
-    logger->log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+    logger->log(to_spdlog(level), spdlog::string_view_t(line));
   } else if (level >= LogLevel::warning) {
     // One call, so that lines of several threads do not mix.
-    const std::string text = fmt::format("[{}] {}\n", level_name(level), line);
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    const std::string whole = fmt::format("[{}] {}\n", level_name(level), line);
+    std::fwrite(whole.data(), 1, whole.size(), stderr);
   }
 }
 

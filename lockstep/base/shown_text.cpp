@@ -1,8 +1,10 @@
 // Text cut at character boundaries of UTF-8, file types by their first bytes, and HOST:PORT with brackets for IPv6.
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/utf8.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,12 +12,77 @@ namespace lockstep {
 
 using namespace std::string_view_literals;
 
-std::string cut_text(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return std::string(text);
+namespace {
+
+/// Terminals obey C1 controls as well, and marks of direction show a text in another order than it is in.
+bool prints(char32_t code) {
+  const bool is_control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool is_mark = (code >= 0x200E && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+                       (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+  return !is_control && !is_mark;
+}
+
+std::string escaped(std::string_view text, bool keeps_lines) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const auto [code, bytes] = first_character(text);
+    const auto taken = text.substr(0, std::max<std::size_t>(bytes, 1));
+    text.remove_prefix(taken.size());
+    if (bytes > 0 && (prints(code) || (keeps_lines && (code == '\n' || code == '\t')))) {
+      out += taken;
+    } else if (code == '\n') {
+      out += "\\n";
+    } else if (code == '\r') {
+      out += "\\r";
+    } else if (code == '\t') {
+      out += "\\t";
+    } else if (bytes > 1) {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(code));
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(taken.front()));
+    }
+  }
+  return out;
+}
+
+/// The largest end of at most `most` bytes that splits no character.
+std::size_t end_of_characters(std::string_view text, std::size_t most) {
   std::size_t end = most;
   const auto inside_a_character = [&] { return (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U; };
   for (int i = 0; i < 3 && end > 0 && inside_a_character(); ++i) --end;
-  return fmt::format("{}... ({} bytes)", text.substr(0, end), text.size());
+  return end;
+}
+
+constexpr std::size_t kLongestLine = 3000;
+
+/// Of printable text.
+std::string without_middle(std::string_view line) {
+  constexpr std::size_t kBeginning = 1500, kEnd = 1000;
+  if (line.size() <= kLongestLine) return std::string(line);
+  const auto begin = end_of_characters(line, kBeginning);
+  const auto rest = end_of_characters(line, line.size() - kEnd);
+  return fmt::format("{} ... ({} bytes left out) ... {}", line.substr(0, begin), rest - begin, line.substr(rest));
+}
+
+}  // namespace
+
+std::string cut_text(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return escaped(text, false);
+  return fmt::format("{}... ({} bytes)", escaped(text.substr(0, end_of_characters(text, most)), false), text.size());
+}
+
+std::string shown_message(std::string_view message) {
+  const auto printable = escaped(message, true);
+  if (printable.size() <= kLongestLine) return printable;
+  std::string out;
+  for (std::size_t begin = 0;;) {
+    const auto end = std::min(printable.find('\n', begin), printable.size());
+    out += without_middle(std::string_view(printable).substr(begin, end - begin));
+    if (end == printable.size()) return out;
+    out += '\n';
+    begin = end + 1;
+  }
 }
 
 std::string_view kind_of_file(std::string_view begin) {

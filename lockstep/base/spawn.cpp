@@ -1,5 +1,6 @@
 // The fork and exec of a child: all memory is allocated before fork, and a pipe that exec closes reports failures.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/spawn.h>
 
@@ -161,8 +162,8 @@ std::string find_program(const std::string& name, const Environment& environment
   }
   std::error_code ignored;
   const bool is_here = std::filesystem::is_regular_file(name, ignored);
-  fail(ErrorKind::invalid_argument, "process", "there is no program '{}' in PATH={}{}", name, path,
-       is_here ? fmt::format("; the file of that name in this folder is ./{}", name) : "");
+  fail(ErrorKind::invalid_argument, "process", "there is no program '{}' in PATH={}{}", cut_text(name),
+       cut_text(path, 1000), is_here ? fmt::format("; the file of that name in this folder is ./{}", name) : "");
 }
 
 RunningChild spawn(const ChildOptions& options) {

@@ -1,6 +1,7 @@
 // The main function of the whole `lockstep`, from the command line to an exit code.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>
@@ -62,8 +63,9 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::sp
   for (const CLI::App* parent = about->get_parent(); parent != nullptr; parent = parent->get_parent()) {
     command.insert(0, parent->get_name() + " ");
   }
-  fmt::print(stderr, "lockstep: error: {}{} (see '{} --help')\n", name_variables(std::string(error.what()), defaults),
-             meant_by_extras(*about, error), command);
+  fmt::print(stderr, "lockstep: error: {}{} (see '{} --help')\n",
+             shown_message(name_variables(std::string(error.what()), defaults)), meant_by_extras(*about, error),
+             command);
   return kUsage;
 }
 
@@ -75,7 +77,7 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
     names.push_back(command->get_name());
   const std::string& wanted = arguments.front();
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return;
-  fail(ErrorKind::invalid_argument, "lockstep", "there is no command '{}'{} (commands: {})", wanted,
+  fail(ErrorKind::invalid_argument, "lockstep", "there is no command '{}'{} (commands: {})", cut_text(wanted),
        did_you_mean(wanted, names), fmt::join(names, ", "));
 }
 

@@ -2,10 +2,13 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/evaluation/check_data.h>
 
 #include <fmt/format.h>
 
@@ -15,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -121,24 +125,62 @@ int check(const std::string& name, const std::string& folder) {
   return kFailed;
 }
 
+struct CheckArguments {
+  std::vector<std::string> words;  // a folder, or the overrides of `config`
+  std::string name = "auto";
+  std::string config;
+};
+
+int check_config(const CheckArguments& arguments) {
+  const auto checked = train::check_data(train::load_run_config(arguments.config, arguments.words, known_parts()));
+  fmt::print("{}\n", train::to_text(checked));
+  if (checked.problem_count() == 0) return kOk;
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: error: [data] the data of {} cannot all be used; the problems are listed above\n",
+             arguments.config);
+  return kUsage;
+}
+
+int check_any(const CheckArguments& arguments) {
+  if (!arguments.config.empty()) return check_config(arguments);
+  if (arguments.words.size() != 1) {
+    fail(ErrorKind::invalid_argument, "data",
+         "check takes the folder of a data set, or --config FILE with what to change in it; got {} words",
+         arguments.words.size());
+  }
+  return check(arguments.name, arguments.words.front());
+}
+
 void add_check(CLI::App& data, Action& chosen) {
-  struct CheckArguments {
-    std::string folder;
-    std::string name = "auto";
-  };
   CLI::App* command =
       data.add_subcommand("check", "Verify a data set's layout, sizes and labels, and say what is wrong where");
   const auto arguments = std::make_shared<CheckArguments>();
-  command->add_option("DIR", arguments->folder, "The folder that holds the data set's files")
-      ->required()
+  // CLI11 2.4 refuses a name with '='.
+  command
+      ->add_option("DIR", arguments->words,
+                   "The folder that holds the data set's files; with --config KEY=VALUE, which override it")
       ->type_name("");
+  command
+      ->add_option("--config", arguments->config,
+                   "A run's configuration: read every sample of its data, of any data.name, as the run would")
+      ->type_name("FILE");
   command
       ->add_option("--name", arguments->name,
                    fmt::format("Which data set: auto, {}", fmt::join(data::dataset_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
-  command->footer("Exit code: 0 when all is well, 1 when files are damaged or missing, 2 when there is no data set.");
-  command->callback([=, &chosen] { chosen = [=] { return check(arguments->name, arguments->folder); }; });
+  command->footer(
+      "With --config each sample of training and evaluation is read and transformed as in the run, and the table "
+      "shows\n"
+      "what cannot be used and why, the samples of each class, and sizes.\n"
+      "\n"
+      "Exit code: 0 when all is well; with a folder 1 when files are damaged or missing, 2 when there is no data set;\n"
+      "with --config 2 for all that is wrong.\n"
+      "\n"
+      "Examples:\n"
+      "  lockstep data check data/cifar10\n"
+      "  lockstep data check --config run.yaml data.root=/data/imagenet");
+  command->callback([=, &chosen] { chosen = [=] { return check_any(*arguments); }; });
 }
 
 }  // namespace

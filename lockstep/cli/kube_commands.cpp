@@ -1,4 +1,5 @@
 // A small CLI11 application with the subcommands operator and convert, for images without libtorch.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/kube_commands.h>
 
@@ -24,7 +25,7 @@ std::optional<int> run_kube_command(const std::vector<std::string>& words) {
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "lockstep: error: {} (see 'lockstep {} --help')\n", error.what(), words.front());
+    fmt::print(stderr, "lockstep: error: {} (see 'lockstep {} --help')\n", shown_message(error.what()), words.front());
     return kUsage;
   }
   return chosen();

@@ -3,6 +3,7 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/failure.h>
 
 #include <fmt/format.h>
@@ -40,10 +41,10 @@ json describe_failure(std::string_view message, std::string_view kind) {
 std::optional<FailureNote> parse_note(const json& file) {
   if (!file.is_object() || !file.contains("message")) return std::nullopt;
   const json& message = file["message"];
-  if (message.is_string()) return FailureNote{message.get<std::string>(), "", std::nullopt};
+  if (message.is_string()) return FailureNote{shown_message(message.get<std::string>()), "", std::nullopt};
   if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) return std::nullopt;
 
-  FailureNote note{message["message"].get<std::string>(), "", std::nullopt};
+  FailureNote note{shown_message(message["message"].get<std::string>()), "", std::nullopt};
   const json extra = message.value("extraInfo", json::object());
   if (!extra.is_object()) return note;
   if (extra.contains("kind") && extra["kind"].is_string()) note.kind = extra["kind"].get<std::string>();
@@ -87,11 +88,11 @@ int exit_code_for(const std::exception& error) {
 int end_with(const std::exception& error, const std::string& text, const std::string& program) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   // Also where a thread passed it on as an exception of another type.
-  const std::string message = text == std::bad_alloc().what() ? kNoMemory : text;
+  const auto shown = text == std::bad_alloc().what() ? std::string(kNoMemory) : shown_message(text);
   // First the file that a launcher reads, in case it is impatient.
-  report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
+  report_failure(shown, ours != nullptr ? name(ours->kind()) : "exception");
   std::fflush(stdout);
-  if (!launcher_shows_reason(current_environment())) fmt::print(stderr, "{}: error: {}\n", program, message);
+  if (!launcher_shows_reason(current_environment())) fmt::print(stderr, "{}: error: {}\n", program, shown);
   const int code = exit_code_for(error);
   if (lacks_address_space()) {  // an exit in good order would wait for the threads of OpenBLAS, which never end
     std::fflush(nullptr);
@@ -109,8 +110,7 @@ void report_failure(std::string_view message, std::string_view kind, const Envir
   try {
     const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
     if (!path || path->empty()) return;
-    // A message may hold bytes that are not UTF-8, a file's name for one.
-    leave(*path, describe_failure(message, kind).dump(2, ' ', false, json::error_handler_t::replace));
+    leave(*path, describe_failure(shown_message(message), kind).dump(2, ' ', false, json::error_handler_t::replace));
   } catch (const std::exception&) {
     // The failure itself is still printed and ends the process with its exit code.
   }

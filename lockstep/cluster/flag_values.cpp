@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/flag_values.h>
 
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ std::set<int> parse_local_ranks(std::string_view flag, std::string_view text) {
       fail(ErrorKind::invalid_argument, "run",
            "{} '{}' must be local ranks with commas between them, as in 0,2; '{}' is "
            "none",
-           flag, text, part);
+           flag, cut_text(text), cut_text(part));
     }
     ranks.insert(static_cast<int>(*rank));
   }
@@ -73,7 +74,7 @@ std::vector<int> parse_signals(std::string_view flag, std::string_view text) {
     const auto found = std::find_if(kEndingSignals.begin(), kEndingSignals.end(),
                                     [&](int signal) { return signal_name(signal) == part; });
     if (found == kEndingSignals.end()) {
-      fail(ErrorKind::invalid_argument, "run", "{} '{}': '{}' is none of {}", flag, text, part,
+      fail(ErrorKind::invalid_argument, "run", "{} '{}': '{}' is none of {}", flag, cut_text(text), cut_text(part),
            fmt::join(names_of_ending_signals(), ", "));
     }
     signals.push_back(*found);
@@ -95,7 +96,7 @@ int parse_process_count(std::string_view text, const Processors& available) {
   constexpr int kMost = 4096;
   if (!count || *count < 1 || *count > kMost) {
     fail(ErrorKind::invalid_argument, "nproc_per_node", "must be a number from 1 to {}, or cpu, gpu or auto; got '{}'",
-         kMost, text);
+         kMost, cut_text(text));
   }
   return static_cast<int>(*count);
 }

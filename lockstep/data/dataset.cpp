@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/data/cifar10.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/data/format.h>
@@ -37,8 +38,8 @@ const DatasetFormat& find_format(std::string_view name) {
       std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& format) { return format.name == name; });
   if (found != kFormats.end()) return *found;
   const std::vector<std::string> names = dataset_names();
-  fail(ErrorKind::invalid_argument, "data", "there is no data set '{}'; known are {}{}", name, fmt::join(names, ", "),
-       did_you_mean(name, names));
+  fail(ErrorKind::invalid_argument, "data", "there is no data set '{}'; known are {}{}", cut_text(name),
+       fmt::join(names, ", "), did_you_mean(name, names));
 }
 
 bool holds_files_of(const DatasetFormat& format, const fs::path& folder) {

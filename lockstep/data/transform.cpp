@@ -1,6 +1,7 @@
 // The table of transforms by name, and their builders, which check arguments and follow the picture's shape and type.
 #include <fmt/ranges.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/data/transform.h>
 #include <lockstep/data/transform_arguments.h>
 
@@ -143,7 +144,7 @@ const Entry& find_entry(const TransformSpec& spec) {
     if (without_case(entry.name) == without_case(spec.name)) return entry;
   }
   const std::vector<std::string> names = transform_names();
-  refuse(spec, fmt::format("there is no transform '{}'; known are {}{}", spec.name, fmt::join(names, ", "),
+  refuse(spec, fmt::format("there is no transform '{}'; known are {}{}", cut_text(spec.name), fmt::join(names, ", "),
                            did_you_mean(spec.name, names)));
 }
 

@@ -1,6 +1,7 @@
 // Arguments of a transform by name, with checks of type, list length and range; errors carry the file's position.
 #include <fmt/ranges.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/data/transform_arguments.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 std::string describe(const TransformValue& value) {
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (const auto* text = std::get_if<std::string>(&value)) return fmt::format("the text '{}'", *text);
+  if (const auto* text = std::get_if<std::string>(&value)) return fmt::format("the text '{}'", cut_text(*text));
   return fmt::format("the list [{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
 }
 
@@ -34,10 +35,10 @@ TransformArguments::TransformArguments(const TransformSpec& spec, const std::vec
   for (const TransformArgument& argument : spec.arguments) {
     std::string message;
     if (known.empty()) {
-      message = fmt::format("{} takes no arguments, but got '{}'", spec.name, argument.name);
+      message = fmt::format("{} takes no arguments, but got '{}'", spec.name, cut_text(argument.name));
     } else if (std::find(known.begin(), known.end(), argument.name) == known.end()) {
-      message = fmt::format("{} has no argument '{}'; it has {}{}", spec.name, argument.name, fmt::join(known, ", "),
-                            did_you_mean(argument.name, known));
+      message = fmt::format("{} has no argument '{}'; it has {}{}", spec.name, cut_text(argument.name),
+                            fmt::join(known, ", "), did_you_mean(argument.name, known));
     } else if (!seen.insert(argument.name).second) {
       message = fmt::format("{}.{} is given twice", spec.name, argument.name);
     }

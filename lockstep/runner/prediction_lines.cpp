@@ -1,3 +1,4 @@
+// The predictions of all samples as columns of CSV or as lines of JSON.
 #include <lockstep/runner/prediction_lines.h>
 
 #include <lockstep/base/error.h>

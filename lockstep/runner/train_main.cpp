@@ -1,5 +1,6 @@
 // train_main(): a program's main function, from its arguments to training, eval or predict, and to an exit code.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/program_arguments.h>
@@ -57,7 +58,7 @@ bool parse(CLI::App& app, int argc, char** argv, const std::string& name, int& c
   } catch (const CLI::Success& asked_for_text) {
     code = app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), app.get_name());
+    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, shown_message(error.what()), app.get_name());
     code = cluster::kUsage;
   }
   return false;

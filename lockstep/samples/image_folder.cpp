@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
+#include <lockstep/samples/balanced.h>
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/pictures.h>
 
@@ -98,6 +99,7 @@ void describe(ConfigFields& fields, ImageFolderOptions& options) {
   fields.field("eval", options.eval, a_path(), "the same for evaluation; empty: no evaluation");
   fields.field("classes", options.classes, anything(),
                "names of the classes in the order of their numbers; empty: training's folders, sorted by bytes");
+  describe_sampling(fields, options.sampling);
   describe_pictures(fields, options.pictures);
 }
 
@@ -122,7 +124,10 @@ std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& optio
   }
   bad.report(static_cast<std::int64_t>(names.size()));
   if (others > 0) log_info("{}: {} files are not pictures by their names and are not read", folder.string(), others);
-  return std::make_shared<ImageFolder>(std::move(files), classes, options.pictures);
+  std::vector<std::int64_t> labels;
+  for (const auto& file : files) labels.push_back(file.label);
+  return with_sampling(std::make_shared<ImageFolder>(std::move(files), classes, options.pictures), options.sampling,
+                       split, labels);
 }
 
 }  // namespace lockstep::samples

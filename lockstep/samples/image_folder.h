@@ -15,6 +15,7 @@ struct ImageFolderOptions {
   std::string train = "train";       ///< folder of the training classes, in `root`
   std::string eval = "val";          ///< the same for evaluation; empty: none
   std::vector<std::string> classes;  ///< in the order of their numbers; empty: training's folders, sorted by bytes
+  std::string sampling = "each";     ///< each or balanced (balanced.h)
   PictureOptions pictures;
 };
 void describe(ConfigFields& fields, ImageFolderOptions& options);

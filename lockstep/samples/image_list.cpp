@@ -4,7 +4,10 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/mapped_file.h>
+#include <lockstep/data/files/picture.h>
+#include <lockstep/samples/balanced.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/pictures.h>
 
@@ -58,17 +61,37 @@ struct ListLine {
   std::string_view label;
 };
 
+char letter_of(const std::string& separator) { return separator == "tab" ? '\t' : separator == "comma" ? ',' : ' '; }
+
+/// What separates name and label of a line that lacks its separator; empty: no guess.
+std::string_view other_separator(std::string_view line) {
+  for (const auto& [name, letter] : {std::pair("tab", '\t'), std::pair("comma", ','), std::pair("space", ' ')}) {
+    const auto at = line.rfind(letter);
+    if (at != std::string_view::npos && data::has_picture_name(line.substr(0, at))) return name;
+  }
+  return {};
+}
+
 /// Error(data) without a position.
 ListLine split_line(std::string_view line, const std::string& separator) {
-  const bool at_last = separator == "space";
-  const char letter = separator == "tab" ? '\t' : separator == "comma" ? ',' : ' ';
-  const auto at = at_last ? line.rfind(letter) : line.find(letter);
+  const char letter = letter_of(separator);
+  const auto at = separator == "space" ? line.rfind(letter) : line.find(letter);
   if (at == std::string_view::npos || at == 0 || at + 1 == line.size()) {
-    fail(ErrorKind::data, "data",
-         "a line is a picture's name, a {} and its label, not '{}'; data.separator can be tab, comma or space",
-         separator, cut_text(line));
+    const auto other = other_separator(line);
+    fail(ErrorKind::data, "data", "a line is a picture's name, a {} and its label, not '{}'; {}", separator,
+         cut_text(line),
+         other.empty() || other == separator ? "data.separator can be tab, comma or space"
+                                             : fmt::format("there is a {0}: set data.separator to {0}", other));
   }
   return {line.substr(0, at), line.substr(at + 1)};
+}
+
+/// Error(data) for a label that is a label, and the next line.
+void refuse_joined_lines(std::string_view label, const std::string& separator) {
+  const auto at = label.find(letter_of(separator));
+  if (at == std::string_view::npos || !data::has_picture_name(label.substr(0, at))) return;
+  fail(ErrorKind::data, "data", "the label '{}' has the name of another picture; is there a line break missing?",
+       cut_text(label));
 }
 
 std::string_view text_of(const data::MappedFile& file) {
@@ -80,7 +103,8 @@ std::vector<std::string> classes_in(const ImageListOptions& options) {
   const data::MappedFile file(options.train, "data.train");
   std::set<std::string, std::less<>> names;
   data::for_each_line(text_of(file), [&](std::string_view line, int) {
-    const auto at = options.separator == "space" ? line.rfind(' ') : line.find(options.separator == "tab" ? '\t' : ',');
+    const char letter = letter_of(options.separator);
+    const auto at = letter == ' ' ? line.rfind(letter) : line.find(letter);
     if (at != std::string_view::npos && at + 1 < line.size()) names.emplace(line.substr(at + 1));
   });
   return {names.begin(), names.end()};
@@ -96,14 +120,19 @@ void describe(ConfigFields& fields, ImageListOptions& options) {
   fields.field("separator", options.separator, one_of({"tab", "comma", "space"}),
                "between name and label: the first tab or comma of a line, or its last space");
   describe_labels(fields, options.labels);
+  describe_sampling(fields, options.sampling);
   describe_pictures(fields, options.pictures);
 }
 
 std::shared_ptr<const Dataset> load_image_list(const ImageListOptions& options, data::Split split) {
   const bool trains = split == data::Split::train;
   if (!trains && options.eval.empty()) return nullptr;
+  if (options.sampling == "balanced" && options.labels.label == "text") {
+    fail(ErrorKind::config, "data.sampling", "balanced is for classes, and data.label is text; remove one");
+  }
   const auto& list = trains ? options.train : options.eval;
   const data::MappedFile file(list, trains ? "data.train" : "data.eval");
+  data::check_encoding(text_of(file), list);
   const bool finds_classes = options.labels.label == "class" && options.labels.classes.empty();
   const ClassList classes(finds_classes ? classes_in(options) : options.labels.classes, "data.classes");
   std::vector<ListedPicture> pictures;
@@ -114,6 +143,7 @@ std::shared_ptr<const Dataset> load_image_list(const ImageListOptions& options, 
     bad.try_to([&] {
       try {
         const auto [name, label] = split_line(line, options.separator);
+        if (options.labels.label != "text") refuse_joined_lines(label, options.separator);
         ListedPicture picture{std::string(name), {}};
         add_label(picture.label, label, options.labels, classes);
         pictures.push_back(std::move(picture));
@@ -124,7 +154,13 @@ std::shared_ptr<const Dataset> load_image_list(const ImageListOptions& options, 
   });
   bad.report(lines);
   if (lines == 0) fail(ErrorKind::config, trains ? "data.train" : "data.eval", "the list {} has no lines", list);
-  return std::make_shared<ImageList>(std::move(pictures), classes, options);
+  std::vector<std::int64_t> labels;
+  for (const auto& picture : pictures) {
+    const auto label = picture.label.tensors.find(kLabels);
+    if (label != picture.label.tensors.end()) labels.push_back(label->second.item<std::int64_t>());
+  }
+  return with_sampling(std::make_shared<ImageList>(std::move(pictures), classes, options), options.sampling, split,
+                       labels);
 }
 
 }  // namespace lockstep::samples

@@ -15,6 +15,7 @@ struct ImageListOptions {
   std::string eval;               ///< list for evaluation; empty: none
   std::string separator = "tab";  ///< tab or comma: the first of a line; space: the last
   LabelOptions labels;
+  std::string sampling = "each";  ///< each or balanced (balanced.h)
   PictureOptions pictures;
 };
 void describe(ConfigFields& fields, ImageListOptions& options);

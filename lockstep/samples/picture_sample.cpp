@@ -3,6 +3,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/utf8.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
@@ -71,14 +72,19 @@ ClassList::ClassList(std::vector<std::string> names, std::string_view key) : nam
   auto sorted = names_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) fail(ErrorKind::config, key, "has the class '{}' twice", *twice);
+  if (twice != sorted.end()) fail(ErrorKind::config, key, "has the class '{}' twice", cut_text(*twice));
 }
 
 std::int64_t ClassList::number_of(std::string_view name) const {
   const auto found = std::ranges::find(names_, name);
   if (found != names_.end()) return found - names_.begin();
+  const auto alike = std::ranges::find_if(names_, [&](const auto& known) { return differ_by_accents(known, name); });
   fail(ErrorKind::data, "data", "there is no class '{}' among the {} of data.classes or of training{}", cut_text(name),
-       names_.size(), did_you_mean(name, names_));
+       names_.size(),
+       alike == names_.end() ? did_you_mean(name, names_)
+                             : fmt::format("; there is '{}', whose accents are written in another way (one composed "
+                                           "character, or a letter and a mark): write both in one way",
+                                           cut_text(*alike)));
 }
 
 void describe_labels(ConfigFields& fields, LabelOptions& options) {

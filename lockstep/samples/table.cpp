@@ -5,15 +5,22 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/mapped_file.h>
+#include <lockstep/data/random.h>
+#include <lockstep/samples/balanced.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
+#include <lockstep/samples/table_cells.h>
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +29,7 @@
 namespace lockstep::samples {
 namespace {
 
+constexpr std::int64_t kMostFolds = 1000;
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 /// A row by the columns of the options.
@@ -40,10 +48,16 @@ struct TableFile {
   std::int64_t all = 0;  // with those that were left out
 };
 
+/// Of a column.
+struct Spread {
+  double mean = 0;
+  double deviation = 1;
+};
+
 /// What is learnt from the training file.
 struct Statistics {
-  std::vector<double> means;
-  std::vector<double> deviations;
+  std::vector<Spread> numbers;
+  std::vector<Spread> targets;
   std::vector<std::vector<std::string>> vocabularies;
   std::vector<std::string> classes;
 };
@@ -68,6 +82,12 @@ class TableDataset final : public Dataset {
   std::vector<std::vector<std::pair<std::string, std::string>>> keys_;
 };
 
+std::string trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") + 1 - begin));
+}
+
 template <typename... Args>
 [[noreturn]] void bad_row(const std::string& file, int line, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(ErrorKind::data, "csv", fmt::format(format, std::forward<Args>(args)...), {file, line});
@@ -83,11 +103,17 @@ class TableReader {
   TableReader(const TableOptions& options, const std::string& file, std::string_view key)
       : options_(options),
         file_(file, key),
-        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()}, file,
-                options.separator == "\\t" ? '\t' : options.separator.front()) {
-    const auto header = reader_.next();
-    if (!header) fail(ErrorKind::config, key, "{} is empty; its first line names the columns", file);
-    header_ = header->cells;
+        reader_(text_of(file_), file, separator_of(options), options.trim),
+        cells_(options, file) {
+    data::check_encoding(text_of(file_), file);
+    if (options.columns.empty()) {
+      const auto header = reader_.next();
+      if (!header) fail(ErrorKind::config, key, "{} is empty; its first line names the columns", file);
+      header_ = header->cells;
+    } else {
+      header_ = options.columns;
+      refuse_header(key);
+    }
     places_ = {places_of(options.numbers, "data.numbers"), places_of(options.categories, "data.categories"),
                places_of(options.targets, "data.targets"), places_of(options.keys, "data.keys")};
   }
@@ -99,54 +125,120 @@ class TableReader {
       bad.try_to([&] {
         const auto cells = reader_.next();
         more = cells.has_value();
-        if (more) table.rows.push_back(row_of(*cells));
+        if (more && !is_comment(*cells)) table.rows.push_back(row_of(*cells));
       });
     }
     table.all = bad.count() + static_cast<std::int64_t>(table.rows.size());
     bad.report(table.all);
+    cells_.log_notes();
     return table;
   }
 
  private:
+  static std::string_view text_of(const data::MappedFile& file) {
+    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  }
+  static char separator_of(const TableOptions& options) {
+    return options.separator == "\\t" ? '\t' : options.separator.front();
+  }
+
+  /// As in UCI's files; a table of one column has none.
+  bool is_comment(const data::CsvRow& row) {
+    if (row.cells.size() > 1 || header_.size() < 2 || !row.cells.front().starts_with('|')) return false;
+    cells_.note_comment(row.line);
+    return true;
+  }
+
+  /// Error(config) where the first row of a file that should have none is a header.
+  void refuse_header(std::string_view key) const {
+    data::CsvReader reader(text_of(file_), file_.name(), separator_of(options_), options_.trim);
+    std::optional<data::CsvRow> first;
+    try {
+      first = reader.next();
+    } catch (const Error&) {
+      return;  // a bad row, which is met again
+    }
+    if (!first) fail(ErrorKind::config, key, "{} is empty", file_.name());
+    if (first->cells != options_.columns) return;
+    fail(ErrorKind::config, "data.columns",
+         "is for files without a header, and the first line of {} is that header; "
+         "remove the key, or the line",
+         file_.name());
+  }
+
+  /// What may be the matter with a file that lacks a column.
+  std::string advice_on_header() const {
+    constexpr std::size_t kMostCells = 200;
+    if (!options_.columns.empty()) return "; the columns are those of data.columns";
+    if (header_.size() == 1) {
+      for (const char c : {';', '\t', ',', '|'}) {
+        if (header_.front().find(c) == std::string::npos) continue;
+        return fmt::format("; its first line is '{}', is data.separator '{}'?", cut_text(header_.front()),
+                           c == '\t' ? "\\t" : std::string(1, c));
+      }
+    }
+    const bool has_numbers =
+        std::ranges::any_of(header_, [this](const auto& cell) { return cells_.number_of(cell).has_value(); });
+    if (!has_numbers) return "";
+    return fmt::format("; its first line is '{}': where that is no header, name the columns in data.columns",
+                       cut_text(fmt::format("{}", fmt::join(header_, ",")), kMostCells));
+  }
+
   std::vector<std::size_t> places_of(const std::vector<std::string>& wanted, std::string_view key) const {
     std::vector<std::size_t> places;
     for (const auto& name : wanted) {
-      const auto found = std::ranges::find(header_, name);
+      auto found = std::ranges::find(header_, name);
+      // As they were written before cells were trimmed.
+      if (found == header_.end() && options_.trim) found = std::ranges::find(header_, trimmed(name));
       if (found == header_.end()) {
-        fail(ErrorKind::config, key, "{} has no column '{}'{}", file_.name(), name, did_you_mean(name, header_));
+        const auto meant = did_you_mean(name, header_);
+        fail(ErrorKind::config, key, "{} has no column '{}'{}", file_.name(), cut_text(name),
+             meant.empty() ? advice_on_header() : meant);
       }
       places.push_back(static_cast<std::size_t>(found - header_.begin()));
     }
     return places;
   }
 
-  double number_of(const data::CsvRow& row, std::size_t place, bool may_be_missing) const {
+  double number_of(const data::CsvRow& row, std::size_t place, bool may_be_missing) {
     const auto& cell = row.cells[place];
-    if (cell.empty() && may_be_missing) return kMissing;
-    if (cell.empty()) {
-      bad_row(file_.name(), row.line, "column {} is empty; data.fill says what a missing number of data.numbers is",
-              header_[place]);
+    if (const auto number = cells_.number_of(cell)) return *number;
+    if (!cells_.is_missing_number(cell)) {
+      bad_row(file_.name(), row.line, "column {} should be a number, not '{}'{}", cut_text(header_[place]),
+              cut_text(cell), cells_.advice_on(cell));
     }
-    const auto number = parse_number(cell);
-    if (!number)
-      bad_row(file_.name(), row.line, "column {} should be a number, not '{}'", header_[place], cut_text(cell));
-    return *number;
+    if (!may_be_missing) {
+      bad_row(file_.name(), row.line, "column {} is {}; data.fill says what a missing number of data.numbers is",
+              cut_text(header_[place]), shown_missing(cell));
+    }
+    cells_.note_filled(header_[place], cell, row.line);
+    return kMissing;
   }
 
-  std::string category_of(const data::CsvRow& row, std::size_t place, const std::string& fill) const {
+  std::string category_of(const data::CsvRow& row, std::size_t place, const std::string& fill) {
     const auto& cell = row.cells[place];
-    if (!cell.empty()) return cell;
+    if (!cells_.is_missing_word(cell)) {
+      cells_.note_word(header_[place], cell, row.line);
+      return cell;
+    }
     if (fill.empty()) {
       bad_row(file_.name(), row.line,
-              "column {} is empty; data.fill_category says what a missing category of data.categories is",
-              header_[place]);
+              "column {} is {}; data.fill_category says what a missing category of data.categories is",
+              cut_text(header_[place]), shown_missing(cell));
     }
+    cells_.note_filled(header_[place], cell, row.line);
     return fill;
   }
 
-  TableRow row_of(const data::CsvRow& row) const {
+  static std::string shown_missing(const std::string& cell) {
+    return cell.empty() ? "empty" : fmt::format("'{}', which stands for a missing value", cut_text(cell));
+  }
+
+  TableRow row_of(const data::CsvRow& row) {
     if (row.cells.size() != header_.size()) {
-      bad_row(file_.name(), row.line, "the row has {} cells, and the header {}", row.cells.size(), header_.size());
+      bad_row(file_.name(), row.line, "the row has {} cells, and {} {}{}", row.cells.size(),
+              options_.columns.empty() ? "the header" : "data.columns", header_.size(),
+              row.cells.size() == 1 ? fmt::format("; data.separator is '{}'", options_.separator) : "");
     }
     TableRow out{row.line, {}, {}, {}, {}, {}};
     for (const auto place : places_.keys) out.keys.emplace_back(header_[place], row.cells[place]);
@@ -167,24 +259,34 @@ class TableReader {
   const TableOptions& options_;
   data::MappedFile file_;
   data::CsvReader reader_;
+  TableCells cells_;
   std::vector<std::string> header_;
   TablePlaces places_;
 };
 
+/// Of those that are not missing.
+Spread spread_of(const std::vector<TableRow>& rows, std::vector<double> TableRow::*columns, std::size_t column) {
+  double sum = 0, squares = 0, count = 0;
+  for (const auto& row : rows) {
+    const double number = (row.*columns)[column];
+    if (!std::isnan(number)) sum += number, ++count;
+  }
+  const double mean = count > 0 ? sum / count : 0;
+  for (const auto& row : rows) {
+    const double number = (row.*columns)[column];
+    if (!std::isnan(number)) squares += (number - mean) * (number - mean);
+  }
+  const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
+  return {mean, deviation > 0 ? deviation : 1};  // a column of equal numbers becomes zeros
+}
+
 Statistics statistics_of(const TableFile& train, const TableOptions& options) {
   Statistics out;
-  for (std::size_t column = 0; column < options.numbers.size(); ++column) {
-    double sum = 0, squares = 0, count = 0;
-    for (const auto& row : train.rows) {
-      if (!std::isnan(row.numbers[column])) sum += row.numbers[column], ++count;
-    }
-    const double mean = count > 0 ? sum / count : 0;
-    for (const auto& row : train.rows) {
-      if (!std::isnan(row.numbers[column])) squares += (row.numbers[column] - mean) * (row.numbers[column] - mean);
-    }
-    const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-    out.means.push_back(mean);
-    out.deviations.push_back(deviation > 0 ? deviation : 1);  // a column of equal numbers becomes zeros
+  for (std::size_t i = 0; i < options.numbers.size(); ++i) {
+    out.numbers.push_back(spread_of(train.rows, &TableRow::numbers, i));
+  }
+  for (std::size_t i = 0; options.standardize_targets && i < options.targets.size(); ++i) {
+    out.targets.push_back(spread_of(train.rows, &TableRow::targets, i));
   }
   std::set<std::string> classes;
   std::vector<std::set<std::string>> words(options.categories.size());
@@ -209,8 +311,9 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
   std::vector<float> out;
   const auto fill = parse_number(options.fill);  // else the mean
   for (std::size_t i = 0; i < row.numbers.size(); ++i) {
-    const double number = std::isnan(row.numbers[i]) ? fill.value_or(of.means[i]) : row.numbers[i];
-    out.push_back(static_cast<float>(options.standardize ? (number - of.means[i]) / of.deviations[i] : number));
+    const auto& [mean, deviation] = of.numbers[i];
+    const double number = std::isnan(row.numbers[i]) ? fill.value_or(mean) : row.numbers[i];
+    out.push_back(static_cast<float>(options.standardize ? (number - mean) / deviation : number));
   }
   for (std::size_t i = 0; i < row.categories.size(); ++i) {
     const auto place = place_in(of.vocabularies[i], row.categories[i]);
@@ -225,15 +328,35 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
   return out;
 }
 
+/// Removes the rows of options.fold, and returns them in their order. Which they are depends on the number of rows
+/// only, and neighbours are in different parts as often as not: files are often sorted.
+std::vector<TableRow> take_fold(std::vector<TableRow>& rows, const TableOptions& options) {
+  if (std::ssize(rows) < options.folds) {
+    fail(ErrorKind::config, "data.folds", "is {}, and the training file has {} rows", options.folds, rows.size());
+  }
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0);
+  data::RandomStream random(0, data::RandomPurpose::order, {static_cast<std::uint64_t>(rows.size())});
+  for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+  std::vector<bool> is_held_out(rows.size());
+  const auto folds = static_cast<std::size_t>(options.folds), fold = static_cast<std::size_t>(options.fold);
+  for (std::size_t place = fold; place < order.size(); place += folds) is_held_out[order[place]] = true;
+  std::vector<TableRow> held_out, kept;
+  for (std::size_t i = 0; i < rows.size(); ++i) (is_held_out[i] ? held_out : kept).push_back(std::move(rows[i]));
+  rows = std::move(kept);
+  return held_out;
+}
+
 void require_each_once(const std::vector<std::string>& columns, std::string_view key) {
   std::set<std::string_view> seen;
   for (const auto& column : columns) {
     if (seen.insert(column).second) continue;
-    fail(ErrorKind::config, key, "names the column '{}' twice; remove one", column);
+    fail(ErrorKind::config, key, "names the column '{}' twice; remove one", cut_text(column));
   }
 }
 
 void check_table(const TableOptions& options) {
+  require_each_once(options.columns, "data.columns");
   require_each_once(options.numbers, "data.numbers");
   require_each_once(options.categories, "data.categories");
   require_each_once(options.targets, "data.targets");
@@ -246,11 +369,31 @@ void check_table(const TableOptions& options) {
     fail(ErrorKind::config, "data.targets", "has {} columns, and data.target category takes one",
          options.targets.size());
   }
+  if (options.target == "category" && options.standardize_targets) {
+    fail(ErrorKind::config, "data.standardize_targets", "is for numbers, and data.target is category; remove one");
+  }
+  if (options.sampling == "balanced" && options.target != "category") {
+    fail(ErrorKind::config, "data.sampling", "balanced is for classes, and data.target is {}; remove one",
+         options.target);
+  }
   if (options.separator.size() != 1 && options.separator != "\\t") {
-    fail(ErrorKind::config, "data.separator", "is one character, or \\t, not '{}'", options.separator);
+    fail(ErrorKind::config, "data.separator", "is one character, or \\t, not '{}'", cut_text(options.separator));
+  }
+  if (options.folds > 0 && !options.eval.empty()) {
+    fail(ErrorKind::config, "data.folds",
+         "takes the rows of evaluation from data.train, and data.eval is {}; remove "
+         "one",
+         options.eval);
+  }
+  if (options.folds == 1) {
+    fail(ErrorKind::config, "data.folds", "is 1, which leaves nothing to train on; give 2 or more, or 0 for none");
+  }
+  if (options.fold > 0 && options.fold >= options.folds) {
+    fail(ErrorKind::config, "data.fold", "is {}, and counts from 0 to data.folds - 1; data.folds is {}", options.fold,
+         options.folds);
   }
   if (!options.fill.empty() && options.fill != "mean" && !parse_number(options.fill)) {
-    fail(ErrorKind::config, "data.fill", "is empty, mean or a number, not '{}'", options.fill);
+    fail(ErrorKind::config, "data.fill", "is empty, mean or a number, not '{}'", cut_text(options.fill));
   }
 }
 
@@ -260,6 +403,13 @@ void describe(ConfigFields& fields, TableOptions& options) {
   fields.field("train", options.train, required(a_path()), "CSV file of training; its first line names the columns");
   fields.field("eval", options.eval, a_path(), "the same for evaluation; empty: no evaluation");
   fields.field("separator", options.separator, anything(), "between cells: one character, or \\t");
+  fields.field("columns", options.columns, anything(),
+               "names of all columns, where files have no header; empty: their first lines name them");
+  fields.field("trim", options.trim, anything(), "leave out blanks around cells, outside quotes");
+  fields.field("decimal", options.decimal, one_of({".", ","}), "what separates the decimals of a number");
+  fields.field("missing", options.missing, anything(),
+               "words for a missing value, in numbers and categories; empty: in numbers ?, NA, NaN, null and the like, "
+               "in categories none");
   fields.field("numbers", options.numbers, anything(), "columns of numbers to predict from");
   fields.field("categories", options.categories, anything(),
                "columns of words to predict from; each word of the training file becomes a feature of 0 or 1");
@@ -268,10 +418,16 @@ void describe(ConfigFields& fields, TableOptions& options) {
                "what those are: numbers, or one column with the name of a class");
   fields.field("standardize", options.standardize, anything(),
                "subtract from numbers the mean of the training file, and divide by its standard deviation");
+  fields.field("standardize_targets", options.standardize_targets, anything(),
+               "the same for targets that are numbers; predictions and metrics stay in the file's unit");
   fields.field("fill", options.fill, anything(), "a missing number: mean (of training), a number, or empty: an error");
   fields.field("fill_category", options.fill_category, anything(), "a missing category; empty: an error");
   fields.field("unknown", options.unknown, one_of({"fail", "zeros"}),
                "a category that the training file does not have: an error, or all its features 0");
+  describe_sampling(fields, options.sampling);
+  fields.field("folds", options.folds, between(0, kMostFolds),
+               "equal parts of the training file, of which one evaluates and the others train; 0: data.eval evaluates");
+  fields.field("fold", options.fold, between(0, kMostFolds - 1), "which part evaluates, from 0");
   data::describe_on_error(fields, options.on_error);
   fields.field("keys", options.keys, anything(),
                "columns, such as a customer's number, that lockstep predict writes beside what is predicted of a row");
@@ -279,24 +435,35 @@ void describe(ConfigFields& fields, TableOptions& options) {
 
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split) {
   const bool trains = split == data::Split::train;
-  if (!trains && options.eval.empty()) return nullptr;
   check_table(options);
+  if (!trains && options.eval.empty() && options.folds == 0) return nullptr;
   auto table = TableReader(options, options.train, "data.train").read();
+  std::vector<TableRow> held_out;
+  if (options.folds > 0) held_out = take_fold(table.rows, options);
   const auto statistics = statistics_of(table, options);
-  if (!trains) table = TableReader(options, options.eval, "data.eval").read();
+  if (!trains && options.folds > 0) {
+    table.rows = std::move(held_out);
+  } else if (!trains) {
+    table = TableReader(options, options.eval, "data.eval").read();
+  }
 
   std::vector<at::Tensor> features, targets;
   std::vector<std::int64_t> labels;
   std::vector<std::vector<std::pair<std::string, std::string>>> keys;
   data::BadItems bad(options.on_error == "skip", "rows of " + table.name);
+  TableCells notes(options, table.name);
   for (const auto& row : table.rows) {
     bad.try_to([&] {
       const auto values = features_of(row, options, statistics, table.name);
       if (options.target == "category") {
-        const auto label = place_in(statistics.classes, row.label);
+        auto label = place_in(statistics.classes, row.label);
         if (!label) {
-          bad_row(table.name, row.line, "the class '{}' of column {} is not in the training file", cut_text(row.label),
-                  options.targets.front());
+          label = class_but_for_a_dot(statistics.classes, row.label);
+          if (label) notes.note_dot(options.targets.front(), row.label, row.line);
+        }
+        if (!label) {
+          bad_row(table.name, row.line, "the class '{}' of column {} is not in the training file{}",
+                  cut_text(row.label), cut_text(options.targets.front()), did_you_mean(row.label, statistics.classes));
         }
         labels.push_back(static_cast<std::int64_t>(*label));
       } else {
@@ -307,6 +474,7 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
     });
   }
   bad.report(table.all);
+  notes.log_notes();
   if (features.empty()) {
     fail(ErrorKind::config, trains ? "data.train" : "data.eval", "{} has no rows that can be used", table.name);
   }
@@ -316,7 +484,15 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
   } else {
     tensors.emplace(kTargets, at::stack(targets));
   }
-  return std::make_shared<TableDataset>(std::move(tensors), statistics.classes, std::move(keys));
+  if (options.standardize_targets) {
+    std::vector<double> means, deviations;
+    for (const auto& [mean, deviation] : statistics.targets) means.push_back(mean), deviations.push_back(deviation);
+    const auto rows = static_cast<std::int64_t>(features.size());
+    tensors.emplace(kTargetMean, at::tensor(means, at::kFloat).expand({rows, -1}));
+    tensors.emplace(kTargetDeviation, at::tensor(deviations, at::kFloat).expand({rows, -1}));
+  }
+  return with_sampling(std::make_shared<TableDataset>(std::move(tensors), statistics.classes, std::move(keys)),
+                       options.sampling, split, labels);
 }
 
 }  // namespace lockstep::samples

@@ -1,4 +1,4 @@
-// CSV files with a header as a data set: columns of numbers and of categories, and what is to be predicted.
+// CSV files as a data set: columns of numbers and of categories, and what is to be predicted.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -13,29 +13,42 @@ namespace lockstep::samples {
 
 /// Fields: `features`, float32 [F]: the numbers in the order of the options, then for each category column one value
 /// for each word of its vocabulary, of which one is 1. `targets`, float32 [T], as they are in the file; or `labels`,
-/// int64, where the target is a category.
+/// int64, where the target is a category. With standardize_targets also `target_mean` and `target_deviation`, float32
+/// [T], those of the training file: a model learns (targets - target_mean) / target_deviation.
 inline constexpr const char* kFeatures = "features";
 inline constexpr const char* kTargets = "targets";
+inline constexpr const char* kTargetMean = "target_mean";
+inline constexpr const char* kTargetDeviation = "target_deviation";
 
 struct TableOptions {
   std::string train;
   std::string eval;  ///< empty: no evaluation
   std::string separator = ",";
+  std::vector<std::string> columns;  ///< names of the columns of files without a header; empty: the first line has them
+  bool trim = true;                  ///< blanks around cells, outside quotes, are left out
+  std::string decimal = ".";         ///< what separates the decimals of a number: "." or ","
+  std::vector<std::string> missing;  ///< words for a missing value; empty: in numbers ?, NA, null and so on
   std::vector<std::string> numbers;
   std::vector<std::string> categories;
   std::vector<std::string> targets;
-  std::string target = "numbers";  ///< numbers, or category: one column, whose words are classes
-  bool standardize = true;         ///< numbers: minus the mean of training, over its standard deviation
-  std::string fill;                ///< for a missing number: empty: an error; mean: that of training; or a number
-  std::string fill_category;       ///< for a missing category; empty: an error
-  std::string unknown = "fail";    ///< a category that training does not have: fail, or zeros
-  std::string on_error = "fail";   ///< fail or skip
-  std::vector<std::string> keys;   ///< columns that predictions have beside them (Dataset::known_as)
+  std::string target = "numbers";    ///< numbers, or category: one column, whose words are classes
+  bool standardize = true;           ///< numbers: minus the mean of training, over its standard deviation
+  bool standardize_targets = false;  ///< the same for what a regression learns, which predicts in the file's unit
+  std::string fill;                  ///< for a missing number: empty: an error; mean: that of training; or a number
+  std::string fill_category;         ///< for a missing category; empty: an error
+  std::string unknown = "fail";      ///< a category that training does not have: fail, or zeros
+  std::int64_t folds = 0;            ///< parts of the training file, of which one evaluates; 0: `eval` does
+  std::int64_t fold = 0;             ///< which part, from 0
+  std::string sampling = "each";     ///< each or balanced (balanced.h)
+  std::string on_error = "fail";     ///< fail or skip
+  std::vector<std::string> keys;     ///< columns that predictions have beside them (Dataset::known_as)
 };
 void describe(ConfigFields& fields, TableOptions& options);
 
-/// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are those of the training file.
-/// The header names the columns; those that no option names are not read. nullptr for the test split without a file.
+/// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are those of the rows that are
+/// trained on. Columns that no option names are not read. Lines that begin with | and have one cell are comments.
+/// nullptr for the test split without a file and without folds. With `folds` a row's part follows from the number of
+/// the row alone; parts are equal but for one row.
 ///
 /// Error(config) for a missing file, a column that the header lacks (with the nearest), and options that contradict
 /// each other; Error(data) with file and line for a row with another number of cells, a cell that is not a finite

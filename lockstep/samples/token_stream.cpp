@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/json_tokens.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/token_file.h>
@@ -118,7 +119,12 @@ class DocumentReader final : public StreamReader {
         return {};
       }
       const auto number = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(begin), '\n') + 1;
-      throw Error(error.kind(), error.where(), error.message(), {file_, static_cast<int>(number)});
+      const Error placed(error.kind(), error.where(), error.message(), {file_, static_cast<int>(number)});
+      if (auto* taken = data::BadItemsTaken::current(); taken != nullptr && error.kind() == ErrorKind::data) {
+        taken->take(placed);
+        return {};
+      }
+      throw placed;
     }
   }
 
@@ -153,6 +159,12 @@ class DocumentReader final : public StreamReader {
   std::deque<Piece> pieces_;  // the documents that tokens_ comes from
   std::int64_t left_out_ = 0;
 };
+
+/// Enough to know the encoding of.
+std::string_view first_lines(std::string_view text) {
+  constexpr std::size_t kMost = 1 << 20;
+  return text.size() <= kMost ? text : text.substr(0, text.substr(0, kMost).rfind('\n') + 1);
+}
 
 class TokenStream final : public Stream {
  public:
@@ -194,6 +206,13 @@ class TokenStream final : public Stream {
 
   ShardIndex index_documents(std::int64_t shard, std::int64_t window) const {
     ShardIndex index;
+    const auto& file = files_[static_cast<std::size_t>(shard)];
+    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    if (options_.format == "jsonl") {
+      data::check_encoding(first_lines(text), file.name());
+    } else if (const auto why = data::why_not_utf8(first_lines(text), file.name())) {  // tokens are bytes all the same
+      log_warning("{}: {}", file.name(), *why);
+    }
     const auto reader = documents(shard, {});
     for (;;) {
       const auto position = reader->position();
@@ -202,7 +221,7 @@ class TokenStream final : public Stream {
     }
     if (reader->left_out() > 0) {
       log_warning("{} lines of {} cannot be used and were left out, because data.on_error is skip", reader->left_out(),
-                  files_[static_cast<std::size_t>(shard)].name());
+                  file.name());
     }
     return index;
   }

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/transform.h>
 
@@ -35,8 +36,8 @@ const TransformPart& find_transform(const NamedArguments& item, std::string_view
   }
   std::ranges::sort(names);
   throw Error(ErrorKind::config, what,
-              fmt::format("there is no transform '{}'{}; known are {}", item.name, did_you_mean(item.name, names),
-                          fmt::join(names, ", ")),
+              fmt::format("there is no transform '{}'{}; known are {}", cut_text(item.name),
+                          did_you_mean(item.name, names), fmt::join(names, ", ")),
               item.position);
 }
 

@@ -1,6 +1,7 @@
 // Greeting, TLS if required, then proofs of the secret or the check of the user, until a store accepts a client.
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/store/client_handshake.h>
 #include <lockstep/store/peer_user.h>
 #include <lockstep/store/protocol.h>
@@ -28,14 +29,6 @@ using std::chrono::milliseconds;
 constexpr auto kPlace = "connect";
 constexpr std::string_view kMend =
     "give all ranks and launchers of a job the same secret (LOCKSTEP_STORE_SECRET, or the scheduler's), or none";
-
-/// Bytes of another program as one printable line.
-std::string printable(std::string_view bytes) {
-  std::string text(bytes);
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
 
 constexpr std::string_view kEncryptAlike =
     "set LOCKSTEP_ENCRYPT=1 for all ranks and launchers of the job (or parallel.encrypt, where no launcher holds the "
@@ -142,12 +135,12 @@ class Talk {
     fail(ErrorKind::mismatch, kPlace,
          "the store at {} speaks another version of the protocol ({}) than this process ({}); start all ranks and "
          "launchers with the same version of Lockstep",
-         talk.where(), printable(answer.substr(0, answer.find('\r'))), kGreeting.substr(0, kGreeting.size() - 2));
+         talk.where(), cut_text(answer.substr(0, answer.find('\r'))), kGreeting.substr(0, kGreeting.size() - 2));
   }
   fail(ErrorKind::io, kPlace,
        "another program than a store of Lockstep listens at {} (it answers '{}'); stop that, or choose another port "
        "with MASTER_PORT (--rdzv_endpoint for launchers)",
-       talk.where(), printable(answer.substr(0, 40)));
+       talk.where(), cut_text(answer, 40));
 }
 
 /// Reads the greeting before the rest: it tells whether the other side speaks this version.

@@ -1,5 +1,6 @@
 // Detection of cloud training jobs that start one container per host and give each its index (ModelArts, Volcano).
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 
@@ -80,8 +81,8 @@ std::string first_host_of_cloud(const Environment& environment, const CloudHosts
   const auto& [name, list] = worker == groups.end() ? groups.front() : *worker;
   const auto listed = count_hosts(list);
   if (listed != hosts.count) {
-    fail(ErrorKind::environment, "world", "{}='{}' names {} host{}, but MA_NUM_HOSTS={}; they must agree", name, list,
-         listed, listed == 1 ? "" : "s", hosts.count);
+    fail(ErrorKind::environment, "world", "{}='{}' names {} host{}, but MA_NUM_HOSTS={}; they must agree", name,
+         cut_text(list), listed, listed == 1 ? "" : "s", hosts.count);
   }
   return list.substr(0, list.find(','));
 }

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/launcher_variables.h>
 
@@ -76,7 +77,7 @@ class Sources {
     const auto found = find(environment_, variable);
     if (!found || found->empty()) return option;
     const auto value = parse_bool(*found);
-    if (!value) fail(ErrorKind::environment, "cluster", "{}='{}' is neither 1 nor 0", variable, *found);
+    if (!value) fail(ErrorKind::environment, "cluster", "{}='{}' is neither 1 nor 0", variable, cut_text(*found));
     return *value;
   }
 
@@ -85,8 +86,8 @@ class Sources {
     if (!found) return option;
     const auto value = parse_number(*found);
     if (!value || *value < 1 || *value > kMostSeconds) {
-      fail(ErrorKind::environment, "cluster", "{}='{}' is no number of seconds from 1 to {:.0f}", variable, *found,
-           kMostSeconds);
+      fail(ErrorKind::environment, "cluster", "{}='{}' is no number of seconds from 1 to {:.0f}", variable,
+           cut_text(*found), kMostSeconds);
     }
     return *value;
   }
@@ -128,7 +129,7 @@ ClusterRole role_of(const std::string& text, bool with_servers) {
          "workers alone, with MS_SERVER_NUM=0, or set parallel.mode=parameter_server",
          text);
   }
-  fail(ErrorKind::environment, "cluster", "MS_ROLE='{}' is none of MS_SCHED and MS_WORKER{}", text,
+  fail(ErrorKind::environment, "cluster", "MS_ROLE='{}' is none of MS_SCHED and MS_WORKER{}", cut_text(text),
        with_servers ? " and MS_PSERVER" : "");
 }
 
@@ -256,7 +257,7 @@ void detail::refuse_half_a_cluster(const Environment& environment) {
     fail(ErrorKind::environment, "cluster",
          "{}={} is set and MS_ROLE is not: set MS_ROLE to MS_WORKER or MS_SCHED, or unset the other, or use --launcher "
          "none",
-         name, *value);
+         name, cut_text(*value));
   }
 }
 

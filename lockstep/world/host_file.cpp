@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/slurm.h>
 
@@ -28,7 +29,7 @@ struct HostLine {
 
 [[noreturn]] void refuse_entry(const HostLine& entry, std::string_view text, std::string_view rule) {
   const std::string place = entry.line == 0 ? "" : fmt::format(", line {}", entry.line);
-  fail(ErrorKind::config, "hosts", "{}{}: '{}' {}; {}", entry.source, place, text, rule,
+  fail(ErrorKind::config, "hosts", "{}{}: '{}' {}; {}", entry.source, place, cut_text(text), rule,
        entry.line == 0 ? "hosts are HOST:N,HOST:N" : kForms);
 }
 
@@ -166,7 +167,7 @@ namespace {
 
 std::string text_of(std::string_view variable, const std::string& path) {
   if (auto text = read_file(path)) return *std::move(text);
-  fail(ErrorKind::environment, "hosts", "{}={} cannot be read: {}", variable, path,
+  fail(ErrorKind::environment, "hosts", "{}={} cannot be read: {}", variable, cut_text(path),
        std::generic_category().message(errno));
 }
 
@@ -193,7 +194,8 @@ void drop_launch_node(std::vector<HostSlots>& hosts) {
 std::vector<HostSlots> hosts_of_slurm(const Environment& environment, const std::string& list) {
   const auto names = detail::expand_host_list(list);
   if (!names) {
-    fail(ErrorKind::environment, "hosts", "SLURM_JOB_NODELIST='{}' is no list of hosts such as n[1-3,7]", list);
+    fail(ErrorKind::environment, "hosts", "SLURM_JOB_NODELIST='{}' is no list of hosts such as n[1-3,7]",
+         cut_text(list));
   }
   const auto tasks = detail::expand_tasks_per_node(find(environment, "SLURM_TASKS_PER_NODE").value_or(""));
   std::vector<HostSlots> hosts;

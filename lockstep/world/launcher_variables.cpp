@@ -1,6 +1,7 @@
 // The variables that several ways in read: rank and size, and where ranks meet.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/launcher_variables.h>
 
 #include <fmt/format.h>
@@ -81,7 +82,7 @@ std::string without_brackets(std::string_view host) {
 [[noreturn]] void fail_method(const std::string& method, std::string_view rule) {
   fail(ErrorKind::environment, "world",
        "{}='{}' {}; it reads env://, tcp://HOST:PORT or file:///PATH, with ?rank=R&world_size=N or without", kVariable,
-       method, rule);
+       cut_text(method), rule);
 }
 
 std::string_view place_of(std::string_view method) { return method.substr(0, method.find('?')); }
@@ -148,11 +149,12 @@ void meet_at_own_store(const Environment& environment, World& world) {
   const auto port = colon == std::string::npos ? std::nullopt : parse_integer(place.substr(colon + 1));
   if (!port || *port < 1 || *port > kHighestPort || colon == 0) {
     fail(ErrorKind::environment, "world",
-         "{}='{}' must be HOST:PORT, with a port from 1 to 65535; launchers set it, so leave it out", kOwnStore, place);
+         "{}='{}' must be HOST:PORT, with a port from 1 to 65535; launchers set it, so leave it out", kOwnStore,
+         cut_text(place));
   }
   world.master_addr = without_brackets(std::string_view(place).substr(0, colon));
   world.master_port = static_cast<std::uint16_t>(*port);
-  add_evidence(world, kOwnStore, place);
+  add_evidence(world, kOwnStore, cut_text(place));
 }
 
 bool has_init_method(const Environment& environment) { return find_method(environment) != kEnvironment; }

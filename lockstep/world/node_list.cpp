@@ -1,5 +1,6 @@
 // The start from a list of nodes that all run the same command.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/start.h>
 
@@ -21,12 +22,12 @@ void check_list(const NodeList& list) {
   for (auto one = addresses.begin(); one != addresses.end(); ++one) {
     if (one->empty()) refuse_list("node {} has no address", one - addresses.begin());
     if (std::find(addresses.begin(), one, *one) == one) continue;
-    refuse_list("{} stands twice among the nodes {}; each node has an address of its own", *one,
-                fmt::join(addresses, ", "));
+    refuse_list("{} stands twice among the nodes {}; each node has an address of its own", cut_text(*one),
+                cut_text(fmt::format("{}", fmt::join(addresses, ", ")), 1000));
   }
   if (addresses.size() > 1 && !list.ctrl_port) {
     refuse_list("{} nodes need ctrl_port, a port of node 0 ({}) that is free and the same on all nodes, e.g. 9988",
-                addresses.size(), addresses.front());
+                addresses.size(), cut_text(addresses.front()));
   }
   if (list.devices_per_node < 1) refuse_list("devices_per_node is {}; a node has at least 1", list.devices_per_node);
 }
@@ -35,7 +36,7 @@ int find_named(const NodeList& list, const std::string& name) {
   const auto found = std::find(list.addresses.begin(), list.addresses.end(), name);
   if (found == list.addresses.end()) {
     fail(ErrorKind::environment, "nodes", "LOCKSTEP_NODE_ADDR='{}' is none of the nodes {}; set it to one of them",
-         name, fmt::join(list.addresses, ", "));
+         cut_text(name), cut_text(fmt::format("{}", fmt::join(list.addresses, ", ")), 1000));
   }
   return static_cast<int>(found - list.addresses.begin());
 }

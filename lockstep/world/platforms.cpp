@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 
@@ -65,7 +66,7 @@ auto with_json(std::string_view name, const std::string& text, Read read) -> dec
     return read(Json::parse(text));
   } catch (const Json::exception& error) {
     fail(ErrorKind::environment, "world", "{}='{}' cannot be read: {}; the platform sets it, so correct it or unset it",
-         name, text, json_mistake(error));
+         name, cut_text(text), json_mistake(error));
   }
 }
 
@@ -194,7 +195,7 @@ std::optional<Start> detect_sagemaker(const Environment& environment) {
   if (found == container.hosts.end()) {
     fail(ErrorKind::environment, "world",
          "SM_HOSTS={} has no host SM_CURRENT_HOST='{}'; the platform sets both, so set SM_CURRENT_HOST to this one",
-         list, own);
+         cut_text(list), cut_text(own));
   }
   container.index = static_cast<std::size_t>(found - container.hosts.begin());
   // 0 on machine types without GPUs.

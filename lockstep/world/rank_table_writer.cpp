@@ -1,5 +1,6 @@
 // A writer of Ascend rank tables (HCCL's JSON, version 1.0) for one server, and the merge of several.
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/rank_table.h>
 
 #include <fmt/ranges.h>
@@ -27,7 +28,7 @@ std::vector<int> parse_range(std::string_view text) {
   const auto end = framed ? parse_integer(text.substr(comma + 1, text.size() - comma - 2)) : std::nullopt;
   if (!first || !end || *first < 0 || *first >= *end || *end > kDevices) {
     refuse_request("--device_num '{}' must be \"[FIRST,END)\" with 0 <= FIRST < END <= {}, e.g. \"[0,8)\" or \"[4,8)\"",
-                   text, kDevices);
+                   cut_text(text), kDevices);
   }
   std::vector<int> range;
   for (auto i = *first; i < *end; ++i) range.push_back(static_cast<int>(i));
@@ -42,7 +43,7 @@ std::vector<int> parse_visible(std::string_view text) {
     const auto device = parse_integer(rest.substr(0, comma));
     if (!device || *device < 0 || *device >= kDevices ||
         std::find(devices.begin(), devices.end(), *device) != devices.end()) {
-      refuse_request("--visible_devices '{}' must list different devices from 0 to {}, e.g. 4,5,6,7", text,
+      refuse_request("--visible_devices '{}' must list different devices from 0 to {}, e.g. 4,5,6,7", cut_text(text),
                      kDevices - 1);
     }
     devices.push_back(static_cast<int>(*device));

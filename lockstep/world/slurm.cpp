@@ -2,6 +2,7 @@
 // larger.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/slurm.h>
@@ -140,7 +141,7 @@ int tasks_of_node(const Environment& environment, std::int64_t node, const World
       std::accumulate(tasks->begin(), tasks->end(), std::int64_t{0}) != world.size) {
     fail(ErrorKind::environment, "world",
          "{}='{}' does not fit {} on node SLURM_NODEID={}; it must list the tasks of each node, e.g. 8(x2),4",
-         variable->name, variable->value, world.evidence, node);
+         variable->name, cut_text(variable->value), world.evidence, node);
   }
   return (*tasks)[static_cast<std::size_t>(node)];
 }
@@ -201,7 +202,7 @@ std::string first_host(const Environment& environment, const World& world) {
   if (!hosts) {
     fail(ErrorKind::environment, "world",
          "{}='{}' is no list of hosts such as n[1-3,7]; set MASTER_ADDR to the host of rank 0", variable->name,
-         variable->value);
+         cut_text(variable->value));
   }
   check_rank_0_is_on_first_host(environment, world);
   return hosts->front();

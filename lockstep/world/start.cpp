@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
@@ -140,7 +141,7 @@ World only_process(const Environment& environment) {
   if (detail::has_init_method(environment)) {
     fail(ErrorKind::environment, "world",
          "LOCKSTEP_INIT_METHOD='{}' is set but RANK and WORLD_SIZE are not; set all three, or unset it",
-         *find(environment, "LOCKSTEP_INIT_METHOD"));
+         cut_text(*find(environment, "LOCKSTEP_INIT_METHOD")));
   }
   World world;
   world.evidence = "no launcher's variables are set";
@@ -213,7 +214,7 @@ World detect_named(const Environment& environment, std::string_view name) {
       std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Launcher& l) { return l.name == name; });
   if (launcher == kLaunchers.end()) {
     const auto names = launcher_names();
-    fail(ErrorKind::invalid_argument, "world", "there is no launcher '{}'{} (launchers: {})", name,
+    fail(ErrorKind::invalid_argument, "world", "there is no launcher '{}'{} (launchers: {})", cut_text(name),
          did_you_mean(name, names), fmt::join(names, ", "));
   }
   if (auto world = launcher->detect(environment)) {

@@ -22,6 +22,13 @@ TEST(Error, KeepsItsParts) {
   EXPECT_EQ(error.position().line, 2);
 }
 
+TEST(Error, SaysAllThatItHasToWhateverItQuotes) {
+  const std::string quoted("a\0b\x1b]0;", 7);
+  const Error error(ErrorKind::data, "csv", "'" + quoted + "' is no number; write one", {"t\x1b.csv", 3});
+  EXPECT_STREQ(error.what(), R"([csv] 'a\x00b\x1b]0;' is no number; write one (t\x1b.csv:3))");
+  EXPECT_EQ(error.message(), R"('a\x00b\x1b]0;' is no number; write one)");
+}
+
 TEST(Error, FailFormats) {
   try {
     fail(ErrorKind::data, "records", "{} of {}", 3, 4);

@@ -16,7 +16,29 @@ TEST(ShownText, LongTextsAreCutAndCounted) {
   EXPECT_EQ(cut_text("abc", 2), "ab... (3 bytes)");
   EXPECT_EQ(cut_text("aä€", 2), "a... (6 bytes)") << "a character is not cut in two";
   EXPECT_EQ(cut_text("aä€", 3), "aä... (6 bytes)");
-  EXPECT_EQ(cut_text("\x80\x80\x80\x80\x80", 4), "\x80... (5 bytes)") << "what is not UTF-8 is cut all the same";
+  EXPECT_EQ(cut_text("\x80\x80\x80\x80\x80", 4), "\\x80... (5 bytes)") << "what is not UTF-8 is cut all the same";
+}
+
+TEST(ShownText, WhatDoesNotPrintIsEscaped) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(cut_text("a\0b\x1b[31m\x7f"sv), R"(a\x00b\x1b[31m\x7f)");
+  EXPECT_EQ(cut_text("two\r\nlines\tof it"), R"(two\r\nlines\tof it)");
+  EXPECT_EQ(cut_text("img\\a.jpg"), "img\\a.jpg") << "a backslash stays, as paths have them";
+  EXPECT_EQ(cut_text("K\u00f6ln \u65e5\u672c \U0001f600"), "K\u00f6ln \u65e5\u672c \U0001f600");
+  EXPECT_EQ(cut_text("\ufeffa\u202eb\u009bc"), R"(\ufeffa\u202eb\u009bc)") << "marks that are not seen, and controls";
+  EXPECT_EQ(cut_text("\xc3("), R"(\xc3()") << "half a character";
+  EXPECT_EQ(cut_text("\xc0\x80"), R"(\xc0\x80)") << "a longer form than need be";
+  EXPECT_EQ(cut_text("\xed\xa0\x80"), R"(\xed\xa0\x80)") << "a surrogate";
+}
+
+TEST(ShownText, MessagesKeepTheirLinesAndTheirEnds) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(shown_message("a\n\tb\0\x1b"sv), "a\n\tb\\x00\\x1b");
+  const auto shown = shown_message("'" + std::string(1'000'000, 'x') + "' is no number; write one\nnext");
+  EXPECT_LT(shown.size(), 3000u);
+  EXPECT_TRUE(shown.starts_with("'xxx")) << shown;
+  EXPECT_TRUE(shown.ends_with("' is no number; write one\nnext")) << shown;
+  EXPECT_EQ(shown_message(shown), shown);
 }
 
 TEST(ShownText, FilesAreKnownByTheirFirstBytes) {
@@ -49,8 +71,13 @@ TEST(JsonWords, SayWhatIsWrongWithoutTheLibrarysNames) {
   EXPECT_EQ(mistake([] { json("3").get<double>(); }), "a text stands where a number should be");
   EXPECT_EQ(mistake([] { json("3").get<std::vector<int>>(); }), "a text stands where a list should be");
   EXPECT_EQ(mistake([] { integer_of<int>(json("3")); }), "a value must be an integer that fits");
+  for (const auto* python : {"{'a': 1}", "[{'a': 1}]", R"({"a": None})", R"([True])"}) {
+    const auto said = mistake([&] { return json::parse(python).size(); });
+    EXPECT_NE(said.find("json.dumps()"), std::string::npos) << said;
+  }
   const auto broken = mistake([] { return json::parse("{\n  \"a\": ]").size(); });
   EXPECT_TRUE(broken.starts_with("it is not valid JSON at line 2, column 8")) << broken;
+  EXPECT_EQ(broken.find("Python"), std::string::npos) << broken;
   EXPECT_LT(mistake([] { return json::parse(std::string(100000, 'x')).size(); }).size(), 400u);
 }
 

@@ -64,6 +64,44 @@ TEST(DataCommand, SaysWhenThereIsNoSuchFolder) {
   EXPECT_THAT(checked.err, HasSubstr("/no/such/folder"));
 }
 
+TEST(DataCommand, ChecksTheDataOfARun) {
+  const TemporaryFolder folder;
+  const auto yaml = (folder.path() / "run.yaml").string();
+  write_file(yaml,
+             "model: {name: mlp, num_classes: 2}\noptimizer: {lr: 0.1}\ntrain: {epochs: 1}\n"
+             "data: {name: csv, train: train.csv, eval: eval.csv, numbers: [x], target: category, targets: [y]}\n");
+  const Words train = {"data.train=" + (folder.path() / "train.csv").string(),
+                       "data.eval=" + (folder.path() / "eval.csv").string()};
+  const auto check = [&](Words more) {
+    Words words = {"data", "check", "--config", yaml};
+    words.insert(words.end(), train.begin(), train.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return lockstep(words);
+  };
+  write_file(folder.path() / "train.csv", "x,y\n1,cat\n2,dog\n3,dog\n");
+  write_file(folder.path() / "eval.csv", "x,y\n1,cat\n");
+  const auto whole = check({});
+  EXPECT_EQ(whole.status, (ExitStatus{0, 0})) << whole.err;
+  EXPECT_THAT(whole.out, AllOf(HasSubstr("train: 3 samples"), HasSubstr("test: 1 samples"), HasSubstr("cat 1, dog 2"),
+                               HasSubstr("features"), HasSubstr("ok")));
+  write_file(folder.path() / "train.csv", "x,y\n1,cat\nbig,dog\n3\n4,dog\n5,cow\n");
+  write_file(folder.path() / "eval.csv", "x,y\n1,horse\n");
+  const auto broken = check({});
+  EXPECT_EQ(broken.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(broken.out, AllOf(HasSubstr("train.csv:3"), HasSubstr("'big'"), HasSubstr("train.csv:4"),
+                                HasSubstr("the label 2 is not one of 2 classes"), HasSubstr("'horse'")))
+      << broken.err;
+  EXPECT_THAT(broken.err, HasSubstr("lockstep: error: [data]"));
+  EXPECT_EQ(check({"data.eval=/nowhere.csv"}).status, (ExitStatus{2, 0}));
+  const Workbench bench;
+  const auto pictures = lockstep({"data", "check", "--config", bench.config()});
+  EXPECT_EQ(pictures.status, (ExitStatus{0, 0})) << pictures.err;
+  EXPECT_THAT(pictures.out, HasSubstr("data cifar10"));
+  const auto nothing = lockstep({"data", "check"});
+  EXPECT_EQ(nothing.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(nothing.err, HasSubstr("--config"));
+}
+
 TEST(DataCommand, NeverOverwritesWhatMayBeRealData) {
   const Workbench bench;
   std::filesystem::remove(bench.data() / "SYNTHETIC.txt");

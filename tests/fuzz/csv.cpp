@@ -8,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  lockstep::data::CsvReader reader(text, "table.csv", size > 0 && data[0] == ';' ? ';' : ',');
+  lockstep::data::CsvReader reader(text, "table.csv", size > 0 && data[0] == ';' ? ';' : ',',
+                                   /*trims=*/size > 1 && data[1] == ' ');
   std::size_t rows = 0, cells = 0;
   for (bool more = true; more; ++rows) {
     if (rows > size + 1) std::abort();

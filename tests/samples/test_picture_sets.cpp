@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "base/expect_error.h"
@@ -103,6 +104,67 @@ TEST_F(PictureSets, WhatIsWrongInAFolderIsNamed) {
   fails(ErrorKind::config, options, Split::train, {"data.classes", "'cat' twice"});
   std::filesystem::create_directories(root() / "train/empty");
   fails(ErrorKind::data, by_folder(), Split::train, {"train/empty", "no pictures"});
+}
+
+TEST_F(PictureSets, WhatAListLacksIsGuessed) {
+  const auto fails = [&](const std::string& text, std::initializer_list<std::string_view> words,
+                         const std::function<void(samples::ImageListOptions&)>& change = {}) {
+    auto options = by_list(text);
+    if (change) change(options);
+    expect_error(ErrorKind::data, words, [&] {
+      const auto list = samples::load_image_list(options, Split::train);
+      for (std::int64_t i = 0; i < list->size(); ++i) list->get(i, Chance(0, 0, i));
+    });
+  };
+  const auto by_class = [](auto& options) { options.labels.label = "class"; };
+  fails("cat/b.png,0\n", {"list.txt:1", "there is a comma", "data.separator to comma"});
+  fails("cat/b.png 0\n", {"there is a space", "data.separator to space"});
+  fails("cat/b.png\t0\ncat/b.png\t0dog/c.png\t1\n", {"list.txt:2", "line break missing"});
+  fails("cat/b.png\tcatdog/c.png\tdog\n", {"list.txt:1", "line break missing"}, by_class);
+  fails("cat\\b.png\t0\n", {"cat\\b.png", "write /", "the file is there"});
+  fails("cat/B.png\t0\n", {"cat/B.png", "'b.png'"});
+  fails("cat/b.png\tcaf\u00e9\ndog/c.png\tcafe\u0301\n", {"list.txt:2", "'caf\u00e9'", "accents"}, [](auto& options) {
+    options.labels.label = "class";
+    options.labels.classes = {"caf\u00e9"};
+  });
+  fails(std::string("\xff\xfe"
+                    "c\0a\0",
+                    6),
+        {"list.txt", "UTF-16", "iconv"});
+}
+
+TEST_F(PictureSets, RareClassesComeAsOftenAsOthersWithBalancedSampling) {
+  auto options = by_folder();
+  options.sampling = "balanced";
+  const auto balanced = samples::load_image_folder(options, Split::train);  // two of cat, one of dog
+  std::map<std::int64_t, int> counts;
+  const auto in_epochs = [&](int shards) {
+    std::vector<std::vector<std::int64_t>> orders;
+    for (int shard = 0; shard < shards; ++shard) {
+      const data::ShardedSampler sampler(
+          {.dataset_size = 3, .num_shards = shards, .shard_id = shard, .remainder = data::Remainder::exact});
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        const auto order = balanced->order(sampler, epoch);
+        orders.emplace_back(order.indices().begin(), order.indices().end());
+      }
+    }
+    return orders;
+  };
+  const auto alone = in_epochs(1);
+  for (const auto& epoch : alone) {
+    ASSERT_EQ(epoch.size(), 3U);
+    for (const auto index : epoch) ++counts[label_of(balanced->get(index, Chance(0, 0, index)))];
+  }
+  EXPECT_EQ(counts[1], 2) << "dog once in each epoch of three, cat twice";
+  const auto many = in_epochs(3);
+  for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+    for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(many[rank * 2 + epoch].front(), alone[epoch][rank]);
+  }
+  auto text = by_list("cat/b.png\tx\n");
+  text.labels.label = "text";
+  text.sampling = "balanced";
+  expect_error(ErrorKind::config, {"data.sampling", "data.label"},
+               [&] { samples::load_image_list(text, Split::train); });
 }
 
 TEST_F(PictureSets, ABadPictureEndsTheRunOrIsLeftOutAndCounted) {

@@ -113,6 +113,133 @@ TEST_F(Tables, AWrongRowIsNamedByFileAndLineOrLeftOut) {
   EXPECT_EQ(features_of(*zeros, 0)[2], 0);
 }
 
+TEST_F(Tables, FilesOfUciAreReadAsTheyAre) {
+  // As adult.data and adult.test have them: no header, a blank behind each comma, ? for what is missing, a dot.
+  auto of =
+      options("39, State-gov, 77516, <=50K\n50, ?, 83311, >50K\n\n", "|1x3 Cross validator\n25, ?, +226802, <=50K.\n");
+  of.columns = {"age", "workclass", "weight", "income"};
+  of.numbers = {"age", "weight"};
+  of.categories = {"workclass"};
+  of.targets = {"income"};
+  of.target = "category";
+  of.standardize = false;
+  const auto train = samples::load_table(of, Split::train);
+  EXPECT_THAT(train->classes(), ElementsAre("<=50K", ">50K"));
+  EXPECT_THAT(features_of(*train, 0), ElementsAre(39, 77516, 0, 1)) << "? is a word, before State-gov";
+  const auto eval = samples::load_table(of, Split::test);
+  ASSERT_EQ(eval->size(), 1);
+  EXPECT_THAT(features_of(*eval, 0), ElementsAre(25, 226802, 1, 0));
+  EXPECT_EQ(eval->get(0, Chance(0, 0, 0)).tensors.at(samples::kLabels).item<std::int64_t>(), 0);
+  of.missing = {"?"};
+  expect_error(ErrorKind::data, {"train.csv:2", "workclass", "'?'", "data.fill_category"},
+               [&] { samples::load_table(of, Split::train); });
+  of.fill_category = "State-gov";
+  EXPECT_THAT(features_of(*samples::load_table(of, Split::train), 1), ElementsAre(50, 83311, 1));
+}
+
+TEST_F(Tables, WordsForMissingNumbersAreFilled) {
+  auto of = options("price,city,area,rooms\n1,Rome, NA ,2\n2,Rome,3,null\n3,Rome,5,\"?\"\n4,None,-,-1\n");
+  expect_error(ErrorKind::data, {"train.csv:2", "area", "'NA'", "data.fill"},
+               [&] { samples::load_table(of, Split::train); });
+  of.fill = "7";
+  of.standardize = false;
+  const auto filled = samples::load_table(of, Split::train);
+  EXPECT_THAT(features_of(*filled, 0), ElementsAre(7, 2, 0, 1));
+  EXPECT_THAT(features_of(*filled, 1), ElementsAre(3, 7, 0, 1));
+  EXPECT_THAT(features_of(*filled, 2), ElementsAre(5, 7, 0, 1));
+  EXPECT_THAT(features_of(*filled, 3), ElementsAre(7, -1, 1, 0)) << "a word is a word: None may be a name";
+  of.missing = {"-1"};
+  expect_error(ErrorKind::data, {"train.csv:2", "area", "'NA'", "data.missing"},
+               [&] { samples::load_table(of, Split::train); });
+}
+
+TEST_F(Tables, NumbersAreWrittenInTwoWays) {
+  auto of = options("price;city;area;rooms\n1,5;Rome;+2,25;1e1\n");
+  of.separator = ";";
+  of.standardize = false;
+  expect_error(ErrorKind::data, {"train.csv:2", "area", "'+2,25'", "data.decimal"},
+               [&] { samples::load_table(of, Split::train); });
+  of.decimal = ",";
+  const auto table = samples::load_table(of, Split::train);
+  EXPECT_THAT(features_of(*table, 0), ElementsAre(2.25, 10, 1));
+  of = options("price,city,area,rooms\n1,Rome,\"1.234,5\",2\n");
+  of.decimal = ",";
+  expect_error(ErrorKind::data, {"train.csv:2", "'1.234,5'"}, [&] { samples::load_table(of, Split::train); });
+}
+
+TEST_F(Tables, BlanksAroundCellsAreNoPartOfThem) {
+  auto of = options("price , city,\tarea, rooms\n1, \" Rome, old\" , 2 ,3\n  \n1,\" Rome, old\",2,3\n");
+  of.standardize = false;
+  const auto table = samples::load_table(of, Split::train);
+  ASSERT_EQ(table->size(), 2);
+  EXPECT_THAT(features_of(*table, 0), ElementsAre(2, 3, 1)) << "one word, with the blank in the quotes";
+  of.numbers = {" area", " rooms"};
+  EXPECT_EQ(samples::load_table(of, Split::train)->size(), 2) << "as the names had to be written before";
+  of.trim = false;
+  expect_error(ErrorKind::config, {"data.numbers", "' area'"}, [&] { samples::load_table(of, Split::train); });
+}
+
+TEST_F(Tables, AFileOfAnotherFormIsNamed) {
+  const auto fails = [&](ErrorKind kind, const std::string& text, std::initializer_list<std::string_view> words,
+                         const std::function<void(samples::TableOptions&)>& change = {}) {
+    auto of = options(text);
+    if (change) change(of);
+    expect_error(kind, words, [&] { samples::load_table(of, Split::train); });
+  };
+  fails(ErrorKind::config, "price;city;area;rooms\n1;Rome;2;3\n", {"data.numbers", "data.separator ';'"});
+  fails(ErrorKind::config, "1,Rome,2,3\n", {"data.numbers", "'1,Rome,2,3'", "data.columns"});
+  fails(ErrorKind::config, kTrain, {"data.columns", "header"}, [](auto& of) {
+    of.columns = {"price", "city", "area", "rooms", "notes"};
+  });
+  fails(ErrorKind::data, "1,Rome,2\n", {"train.csv:1", "3 cells", "data.columns 4"}, [](auto& of) {
+    of.columns = {"price", "city", "area", "rooms"};
+  });
+  fails(ErrorKind::data,
+        std::string("\xff\xfe"
+                    "a\0,\0",
+                    6),
+        {"train.csv", "UTF-16", "iconv"});
+  std::string wide;
+  for (const char c : std::string(kTrain)) wide += {c, '\0'};
+  fails(ErrorKind::data, wide, {"train.csv", "UTF-16", "iconv -f UTF-16LE"});
+}
+
+TEST_F(Tables, TargetsCanBeStandardized) {
+  auto of = options(kTrain);
+  of.standardize_targets = true;
+  const auto sample = samples::load_table(of, Split::train)->get(2, Chance(0, 0, 2));
+  EXPECT_EQ(sample.tensors.at(samples::kTargets).item<float>(), 30) << "as the file has it";
+  EXPECT_FLOAT_EQ(sample.tensors.at(samples::kTargetMean).item<float>(), 20);
+  EXPECT_FLOAT_EQ(sample.tensors.at(samples::kTargetDeviation).item<float>(), std::sqrt(200.0F / 3));
+  of.target = "category";
+  expect_error(ErrorKind::config, {"data.standardize_targets", "data.target"},
+               [&] { samples::load_table(of, Split::train); });
+}
+
+TEST_F(Tables, FoldsDivideTheTrainingFile) {
+  std::string text = "price,city,area,rooms\n";
+  for (int i = 0; i < 10; ++i) text += std::to_string(i) + ",Rome," + std::to_string(i) + ",1\n";
+  auto of = options(text);
+  of.folds = 3;
+  of.standardize = false;
+  std::vector<float> held_out;
+  for (of.fold = 0; of.fold < of.folds; ++of.fold) {
+    const auto eval = samples::load_table(of, Split::test);
+    EXPECT_GE(eval->size(), 3);
+    EXPECT_EQ(samples::load_table(of, Split::train)->size(), 10 - eval->size());
+    for (std::int64_t i = 0; i < eval->size(); ++i) held_out.push_back(features_of(*eval, i).front());
+  }
+  EXPECT_THAT(held_out, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)) << "each row once";
+  of.fold = 3;
+  expect_error(ErrorKind::config, {"data.fold", "data.folds"}, [&] { samples::load_table(of, Split::train); });
+  of.fold = 0;
+  of.folds = 11;
+  expect_error(ErrorKind::config, {"data.folds", "10 rows"}, [&] { samples::load_table(of, Split::train); });
+  of.folds = 2;
+  of.eval = of.train;
+  expect_error(ErrorKind::config, {"data.folds", "data.eval"}, [&] { samples::load_table(of, Split::test); });
+}
+
 TEST_F(Tables, WrongOptionsNameTheirKey) {
   const auto fails = [&](std::initializer_list<std::string_view> words,
                          const std::function<void(samples::TableOptions&)>& change) {

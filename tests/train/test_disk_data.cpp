@@ -3,6 +3,7 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/random.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/run.h>
@@ -86,6 +87,31 @@ TEST_F(DiskData, ATableTrainsAPerceptronTheSameOnAnyNumberOfRanks) {
   EXPECT_NEAR(result("semi_auto")["eval_mae"].get<double>(), one["eval_mae"].get<double>(), 1e-4);
 }
 
+// Prices: without scaling a network does not come near to them in some epochs.
+TEST_F(DiskData, TargetsOfLargeNumbersAreLearntWhereTheyAreStandardized) {
+  const auto prices = [](const std::string& text) {
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = text.find('\n', at);
+      const auto line = text.substr(at, end - at);
+      const auto comma = line.rfind(',', line.rfind(',') - 1);
+      const auto sum = line.substr(comma + 1, line.rfind(',') - comma - 1);
+      out += line.substr(0, comma + 1) + (at == 0 ? sum : fmt::format("{}", 300000 + 1000 * std::stod(sum))) +
+             line.substr(line.rfind(',')) + "\n";
+      at = end + 1;
+    }
+    return out;
+  };
+  write_bytes(root() / "train.csv", prices(table(120, 1)));
+  write_bytes(root() / "eval.csv", prices(table(47, 2)));
+  const std::vector<std::string> keys = {"data.standardize_targets=true", "metrics=[r2]", "train.epochs=20"};
+  mnist().run(2, config(table_yaml(root()), "scaled", keys));
+  const auto scaled = result("scaled");
+  EXPECT_GT(scaled["eval_r2"].get<double>(), 0.9);
+  EXPECT_LT(scaled["eval_mae"].get<double>(), 350) << "in the unit of the file";
+  EXPECT_LT(scaled["eval_loss"].get<double>(), 1) << "of standardized numbers";
+}
+
 TEST_F(DiskData, ACategoryOfATableIsClassified) {
   write_bytes(root() / "train.csv", table(80, 1));
   write_bytes(root() / "eval.csv", table(40, 2));
@@ -93,6 +119,12 @@ TEST_F(DiskData, ACategoryOfATableIsClassified) {
                                          "train.epochs=20", "model.num_classes=2"};
   mnist().run(2, config(table_yaml(root()), "classes", keys));
   EXPECT_GT(result("classes")["eval_accuracy"].get<double>(), 0.95);
+  auto more = keys;
+  more.insert(more.end(), {"data.folds=4", "data.fold=1", "data.eval=\"\"", "data.sampling=balanced", "loss.name=focal",
+                           "loss.class_weights=[1, 2]"});
+  mnist().run(2, config(table_yaml(root()), "folds", more));
+  EXPECT_EQ(result("folds")["eval_samples"], 20);
+  EXPECT_GT(result("folds")["eval_accuracy"].get<double>(), 0.9);
   World alone;
   alone.meeting = Meeting::alone;
   auto wrong = keys;
@@ -102,6 +134,31 @@ TEST_F(DiskData, ACategoryOfATableIsClassified) {
   expect_error(ErrorKind::config, {"model.num_classes", "targets"}, [&] {
     train::run_training(config(table_yaml(root()), "wrong", {"model.num_classes=3", "data.workers=0"}), alone);
   });
+}
+
+TEST_F(DiskData, ACheckNamesAllThatIsWrongWithPictures) {
+  const auto png = [](int width) { return png_of(pattern(width, 4, width), width, 4); };
+  for (const auto* name : {"train/cat/a.png", "train/dog/b.png", "val/dog/c.png"}) write_bytes(root() / name, png(4));
+  const auto check = [&](const std::vector<std::string>& more = {}) {
+    return train::check_data(
+        config(fmt::format("model: {{name: mlp, num_classes: 2}}\noptimizer: {{lr: 0.1}}\ntrain: {{epochs: 1}}\n"
+                           "data: {{name: image_folder, root: {}, train_transforms: [to_tensor]}}",
+                           root().string()),
+               "check", more));
+  };
+  const auto whole = check();
+  EXPECT_EQ(whole.problem_count(), 0) << to_text(whole);
+  ASSERT_EQ(whole.splits.size(), 2U);
+  EXPECT_EQ(whole.splits[0].labels, (std::map<std::int64_t, std::int64_t>{{0, 1}, {1, 1}}));
+  EXPECT_EQ(whole.splits[0].as_read.at("pictures").sizes, (std::set<std::vector<std::int64_t>>{{4, 4, 3}}));
+  EXPECT_EQ(whole.splits[0].as_trained.at("pictures").sizes, (std::set<std::vector<std::int64_t>>{{3, 4, 4}}));
+  expect_words(to_text(whole), {"train: 2 samples", "cat 1, dog 1", "no sample cat", "ok"});
+  write_bytes(root() / "train/cat/cut.png", png(4).substr(0, 40));
+  write_bytes(root() / "train/dog/wide.png", png(9));
+  expect_words(to_text(check()), {"cut.png", "data.collate", "4x4x3 to 4x9x3", "2 problems"});
+  EXPECT_EQ(check({"data.collate=pad"}).problem_count(), 1);
+  expect_words(to_text(check({"data.collate=pad", "model.num_classes=1"})),
+               {"label 1 is not one of 1 classes", "model.num_classes"});
 }
 
 TEST_F(DiskData, WhatActsOnEvaluationsNeedsDataForThem) {

@@ -1,4 +1,6 @@
 // Losses and optimizers against their formulas, and their state.
+#include <lockstep/base/config.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/part_settings.h>
@@ -82,6 +84,36 @@ TEST(Loss, IsThatOfLibtorchWithTheSameGradient) {
     libtorch.backward();
     EXPECT_TRUE(torch::allclose(a.grad(), b.grad(), 0, 1e-6)) << smoothing;
   }
+}
+
+ClassificationLoss loss_named(std::string_view name, const std::string& keys) {
+  const auto config = parse_config(
+      "{model: {name: mlp}, data: {name: mnist, root: x}, optimizer: {lr: 1}, train: {epochs: 1}, loss: {name: " +
+          std::string(name) + ", " + keys + "}}",
+      "loss.yaml");
+  const auto loss = read_run_config(config, config_with(nullptr)).loss;
+  const auto parts = shipped_parts();
+  return find_part(parts.losses, name)->make(loss);
+}
+
+TEST(Loss, OfClassesWithWeightsIsTheMeanOfWeightedLosses) {
+  torch::manual_seed(7);
+  const auto logits = torch::randn({8, 3}, torch::kDouble);
+  const auto labels = torch::tensor({0, 1, 2, 0, 1, 2, 0, 0}, torch::kLong);
+  const auto weights = torch::tensor({1.0, 4.0, 0.5}, torch::kDouble);
+  const auto each = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+  const auto of_labels = weights.index_select(0, labels);
+  EXPECT_NEAR(loss_named("cross_entropy", "class_weights: [1, 4, 0.5]")(logits, labels).item<double>(),
+              (each * of_labels).mean().item<double>(), 1e-12);
+  EXPECT_EQ(loss_named("cross_entropy", "class_weights: []")(logits, labels).item<double>(),
+            loss_of(LossKind::cross_entropy, logits, labels).item<double>());
+  const auto p = (-each).exp();
+  EXPECT_NEAR(loss_named("focal", "gamma: 2")(logits, labels).item<double>(),
+              ((1 - p).square() * each).mean().item<double>(), 1e-12);
+  EXPECT_NEAR(loss_named("focal", "gamma: 0.5, class_weights: [1, 4, 0.5]")(logits, labels).item<double>(),
+              ((1 - p).sqrt() * each * of_labels).mean().item<double>(), 1e-12);
+  expect_error(ErrorKind::config, {"loss.class_weights", "2 numbers", "3 classes"},
+               [&] { loss_named("focal", "class_weights: [1, 4]")(logits, labels); });
 }
 
 TEST(Loss, OfBfloat16LogitsIsComputedInFloat32) {

@@ -205,7 +205,8 @@ struct LossConfig {
   std::shared_ptr<const Parts> parts{};  ///< no key: the losses (parts.h)
   PartOptions options{};                 ///< the keys that only the loss `name` has
   std::string options_of{};              ///< no key: the loss that has those
-  /// cross_entropy_expand: the same value, built of primitive operations. Allowed: cross_entropy, cross_entropy_expand.
+  /// cross_entropy_expand: the same value, built of primitive operations. Allowed: cross_entropy, focal,
+  /// cross_entropy_expand.
   std::string name = "cross_entropy";
   /// share of the target spread over all classes. Allowed: at least 0 and below 1.
   double label_smoothing = 0;

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/surviving_store.h>
@@ -187,7 +188,7 @@ bool allows_insecure(const Environment& environment) {
   const auto text = find(environment, kVariable).value_or("");
   if (text.empty()) return false;
   const auto value = parse_bool(text);
-  if (!value) fail(ErrorKind::environment, "rendezvous", "{}='{}' is neither 1 nor 0", kVariable, text);
+  if (!value) fail(ErrorKind::environment, "rendezvous", "{}='{}' is neither 1 nor 0", kVariable, cut_text(text));
   return *value;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,7 +24,7 @@ auto from_json_text(std::string_view text, std::string_view what, Read read) {
     fail(ErrorKind::data, "rendezvous",
          "the store holds '{}' where {} should be ({}); give this job another --rdzv_id, and start the same version of "
          "lockstep on all nodes",
-         text.substr(0, 80), what, error.what());
+         cut_text(text), what, error.what());
   }
 }
 

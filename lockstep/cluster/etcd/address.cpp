@@ -1,6 +1,7 @@
 // A parser of HOST:PORT and of etcd://HOST:PORT,.../KEY; etcds:// takes TLS files after a question mark.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/etcd/address.h>
 
 namespace lockstep::cluster::etcd {
@@ -67,10 +68,11 @@ Url parse_url(std::string_view text, const std::string& named) {
   rest = take_until(query, '?');
   auto servers = take_until(rest, '/');
   if (rest.empty()) {
-    fail(ErrorKind::environment, "etcd", "{}='{}' names no key: etcd://HOST[:PORT][,HOST[:PORT]...]/KEY", named, text);
+    fail(ErrorKind::environment, "etcd", "{}='{}' names no key: etcd://HOST[:PORT][,HOST[:PORT]...]/KEY", named,
+         cut_text(text));
   }
   if (asks && !secured) {
-    fail(ErrorKind::environment, "etcd", "{}='{}': certificates are of use with etcds:// alone", named, text);
+    fail(ErrorKind::environment, "etcd", "{}='{}': certificates are of use with etcds:// alone", named, cut_text(text));
   }
   Url url;
   url.key = fmt::format("/{}", rest);
@@ -81,8 +83,8 @@ Url parse_url(std::string_view text, const std::string& named) {
     const auto one = take_until(servers, ',');
     const auto server = parse_server(one);
     if (!server) {
-      fail(ErrorKind::environment, "etcd", "{}='{}': '{}' must be HOST or HOST:PORT, a port from 1 to {}", named, text,
-           one, kHighestPort);
+      fail(ErrorKind::environment, "etcd", "{}='{}': '{}' must be HOST or HOST:PORT, a port from 1 to {}", named,
+           cut_text(text), cut_text(one), kHighestPort);
     }
     url.address.servers.push_back(*server);
   } while (!servers.empty());

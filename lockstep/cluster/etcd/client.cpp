@@ -1,6 +1,7 @@
 // A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/etcd/messages.h>
 
@@ -31,13 +32,6 @@ struct Verdict {
   std::string try_again;  ///< why, where there is no answer
 };
 
-std::string excerpt(const std::string& text) {
-  constexpr std::size_t kMost = 60;
-  std::string shown;
-  for (const char c : text.substr(0, kMost)) shown += c >= ' ' && c <= '~' ? c : '.';
-  return text.size() > kMost ? shown + "..." : shown;
-}
-
 [[noreturn]] void refuse(const HttpServer& server, const std::string& path, const std::string& what) {
   fail(ErrorKind::io, "etcd",
        "{} does not answer as an etcd does: {} for POST {}. Is it the client port of an etcd 3.4 or newer?",
@@ -47,12 +41,12 @@ std::string excerpt(const std::string& text) {
 Verdict judge_answer(const HttpServer& server, const std::string& path, const net::HttpResponse& answer) {
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   if (!json.is_object()) {
-    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, cut_text(answer.body)));
   }
   if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, "", false}, ""};
   const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
   if (!message.is_string())
-    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, cut_text(answer.body)));
   const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
   const std::string reason = message.get<std::string>();
   if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};

@@ -1,5 +1,6 @@
 // Conditions for forked ranks: a program linked against Lockstep (by its ELF file), no setuid, equal arguments.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/spawn.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
@@ -31,7 +32,7 @@ StartMethod method_of(const LaunchOptions& options) {
   fail(ErrorKind::environment, "launch",
        "{}='{}' must be forkserver (a program of Lockstep's is loaded once, and its ranks are forked) or spawn (each "
        "rank is started by itself)",
-       kVariable, value);
+       kVariable, cut_text(value));
 }
 
 /// Such a program is started by the kernel with other rights than its parent's, and told no secrets.

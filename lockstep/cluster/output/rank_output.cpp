@@ -1,6 +1,7 @@
 // Rules from --redirects, --tee and filters to the outlets of one rank, and the prefix of its lines.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/output/rank_output.h>
@@ -55,10 +56,10 @@ StreamChoice parse_stream_choice(std::string_view flag, std::string_view text) {
           ErrorKind::invalid_argument, "run",
           "{} '{}' must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a value for each of some local ranks, "
           "as in 0:3,1:1; '{}' is neither",
-          flag, text, part);
+          flag, cut_text(text), cut_text(part));
     }
     if (!choice.by_rank.emplace(static_cast<int>(*rank), *streams).second) {
-      fail(ErrorKind::invalid_argument, "run", "{} '{}' names local rank {} twice", flag, text, *rank);
+      fail(ErrorKind::invalid_argument, "run", "{} '{}' names local rank {} twice", flag, cut_text(text), *rank);
     }
   }
   return choice;

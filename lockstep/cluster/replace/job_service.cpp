@@ -4,6 +4,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/net/peer_tls.h>
 #include <lockstep/scheduler/service/server.h>
@@ -34,7 +35,8 @@ std::chrono::milliseconds seconds_of(const char* variable, std::chrono::millisec
   const auto value = text ? parse_number(*text) : std::nullopt;
   if (!text) return otherwise;
   if (!value || *value < 0.1 || *value > 86400) {
-    fail(ErrorKind::environment, "launch", "{}=\"{}\" must be a number of seconds, from 0.1 to 86400", variable, *text);
+    fail(ErrorKind::environment, "launch", "{}=\"{}\" must be a number of seconds, from 0.1 to 86400", variable,
+         cut_text(*text));
   }
   return std::chrono::milliseconds(std::llround(*value * 1000));
 }

@@ -4,6 +4,23 @@
 
 namespace lockstep::data {
 
+namespace {
+
+thread_local BadItemsTaken* taken_by = nullptr;
+
+}  // namespace
+
+BadItemsTaken::BadItemsTaken() : outer_(taken_by) { taken_by = this; }
+BadItemsTaken::~BadItemsTaken() { taken_by = outer_; }
+
+BadItemsTaken* BadItemsTaken::current() { return taken_by; }
+
+void BadItemsTaken::take(const Error& error) {
+  constexpr std::size_t kMost = 100;
+  ++count_;
+  if (first_.size() < kMost) first_.emplace_back(error.what());
+}
+
 void describe_on_error(ConfigFields& fields, std::string& on_error) {
   fields.field("on_error", on_error, one_of({"fail", "skip"}),
                "what cannot be used: fail ends the run, skip leaves it out, logs it and counts it");
@@ -15,6 +32,10 @@ bool BadItems::try_to(const std::function<void()>& read) {
     read();
     return true;
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data && taken_by != nullptr) {
+      taken_by->take(error);
+      return false;
+    }
     if (!skips_ || error.kind() != ErrorKind::data) throw;
     if (++count_ <= kShown) log_warning("left out: {}", error.what());
     return false;

@@ -7,11 +7,34 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace lockstep::data {
 
 /// The key `on_error` of a data set: "fail" or "skip".
 void describe_on_error(ConfigFields& fields, std::string& on_error);
+
+/// Takes, while it lives, what readers on this thread would end a run with: they leave such items out, whatever
+/// `on_error` says. For a check that is to name them all.
+class BadItemsTaken {
+ public:
+  BadItemsTaken();
+  ~BadItemsTaken();
+  BadItemsTaken(const BadItemsTaken&) = delete;
+  BadItemsTaken& operator=(const BadItemsTaken&) = delete;
+
+  std::int64_t count() const { return count_; }
+  /// That of this thread; nullptr: none.
+  static BadItemsTaken* current();
+  void take(const Error& error);
+  /// What is wrong with the first of them.
+  const std::vector<std::string>& first() const { return first_; }
+
+ private:
+  BadItemsTaken* outer_;
+  std::int64_t count_ = 0;
+  std::vector<std::string> first_;
+};
 
 /// Counts the items that a reader left out. Not thread-safe.
 class BadItems {

@@ -16,8 +16,15 @@ std::string_view without_mark(std::string_view text) {
 
 }  // namespace
 
-CsvReader::CsvReader(std::string_view text, std::string file, char separator)
-    : rest_(without_mark(text)), file_(std::move(file)), separator_(separator) {}
+CsvReader::CsvReader(std::string_view text, std::string file, char separator, bool trims)
+    : rest_(without_mark(text)), file_(std::move(file)), separator_(separator), trims_(trims) {}
+
+// Those that separate cells are none.
+void CsvReader::pass_blanks() {
+  if (!trims_) return;
+  const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != separator_; };
+  while (!rest_.empty() && is_blank(rest_.front())) rest_.remove_prefix(1);
+}
 
 bool CsvReader::at_line_end() const { return rest_.empty() || rest_.starts_with('\n') || rest_.starts_with("\r\n"); }
 
@@ -40,6 +47,7 @@ std::string CsvReader::plain_cell() {
   auto cell = rest_.substr(0, end);
   if (end < rest_.size() && rest_[end] == '\n' && cell.ends_with('\r')) cell.remove_suffix(1);
   rest_.remove_prefix(cell.size());
+  while (trims_ && (cell.ends_with(' ') || cell.ends_with('\t'))) cell.remove_suffix(1);
   return std::string(cell);
 }
 
@@ -62,11 +70,17 @@ std::string CsvReader::quoted_cell(int line) {
 }
 
 std::optional<CsvRow> CsvReader::next() {
-  while (!rest_.empty() && at_line_end()) pass_line_end();
+  pass_blanks();
+  while (!rest_.empty() && at_line_end()) {
+    pass_line_end();
+    pass_blanks();
+  }
   if (rest_.empty()) return std::nullopt;
   CsvRow row{line_, {}};
   for (;;) {
+    pass_blanks();
     row.cells.push_back(rest_.starts_with('"') ? quoted_cell(row.line) : plain_cell());
+    pass_blanks();
     if (at_line_end()) break;
     if (rest_.front() != separator_) refuse_row(row.line, "a closing quote is followed by other text in its cell");
     rest_.remove_prefix(1);

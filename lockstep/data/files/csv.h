@@ -17,11 +17,12 @@ struct CsvRow {
 
 /// Reads rows one after the other from text in memory, which must outlive it. Lines end with LF or CR LF, a UTF-8 byte
 /// order mark at the start is passed over, and so are empty lines. A cell in double quotes may hold separators, line
-/// ends and, doubled, quotes. Not thread-safe.
+/// ends and, doubled, quotes. With `trims`, blanks and tabs around a cell, and around its quotes, are no part of it,
+/// and lines of blanks alone are empty. Not thread-safe.
 class CsvReader {
  public:
   /// `file` is for messages.
-  CsvReader(std::string_view text, std::string file, char separator = ',');
+  CsvReader(std::string_view text, std::string file, char separator = ',', bool trims = false);
 
   /// nullopt at the end. Error(data) with file and line for a quote that is not closed, or is followed by something
   /// else than a separator or the line's end; the next call goes on behind that line, or at the end.
@@ -30,6 +31,7 @@ class CsvReader {
  private:
   std::string quoted_cell(int line);
   std::string plain_cell();
+  void pass_blanks();
   bool at_line_end() const;
   void pass_line_end();
   [[noreturn]] void refuse_row(int line, std::string_view why);
@@ -37,6 +39,7 @@ class CsvReader {
   std::string_view rest_;
   std::string file_;
   char separator_;
+  bool trims_;
   int line_ = 1;
 };
 

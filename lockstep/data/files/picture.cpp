@@ -3,6 +3,7 @@
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/files/exif.h>
+#include <lockstep/data/files/missing_file.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
 
@@ -74,8 +75,10 @@ Picture read_picture(const std::string& file, const DecodeOptions& options) {
   errno = 0;
   const auto bytes = read_file(file);
   if (!bytes) {
-    fail(ErrorKind::data, "picture", "cannot read {}: {}", file,
-         errno == 0 ? "it is no file" : std::generic_category().message(errno));
+    const auto why = errno;
+    fail(ErrorKind::data, "picture", "cannot read {}: {}{}", file,
+         why == 0 ? "it is no file" : std::generic_category().message(why),
+         why == ENOENT ? advice_on_missing(file) : "");
   }
   return decode_picture({reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()}, options, file);
 }

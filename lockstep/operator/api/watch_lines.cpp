@@ -1,5 +1,6 @@
 // A splitter of a watch's byte stream into JSON events (ADDED, MODIFIED, DELETED, BOOKMARK) and its ERROR.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/operator/api/watch_lines.h>
 
 namespace lockstep::kube {
@@ -10,7 +11,7 @@ using nlohmann::json;
 constexpr std::size_t kLongestLine = std::size_t{4} << 20;
 
 [[noreturn]] void refuse(const std::string& line) {
-  fail(ErrorKind::data, "watch", "a line of a watch is no event: '{}'", line.substr(0, 100));
+  fail(ErrorKind::data, "watch", "a line of a watch is no event: '{}'", cut_text(line, 100));
 }
 
 std::optional<Change> change_of(const std::string& type) {

@@ -1,3 +1,4 @@
+// The choice among the checkpoints of a folder: that of the best evaluation.
 #include <lockstep/train/checkpoint/best_checkpoint.h>
 
 #include <lockstep/base/atomic_file.h>

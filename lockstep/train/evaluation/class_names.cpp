@@ -1,3 +1,4 @@
+// The names of classes for predictions: those of the data set, or a file that the run left.
 #include <lockstep/train/evaluation/class_names.h>
 
 #include <lockstep/base/error.h>

@@ -1,3 +1,4 @@
+// Prompts of the command line or of a file as a data set.
 #include <lockstep/train/evaluation/given_prompts.h>
 
 #include <lockstep/base/error.h>

@@ -22,7 +22,7 @@ std::string find_folder(const ZipEntries& entries, const PthComplaint& wrong) {
   for (const auto& [name, entry] : entries) {
     const auto slash = name.find('/');
     if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
-    if (found != nullptr) wrong("there are two pickles: \"{}\" and \"{}\"", shown_name(*found), shown_name(name));
+    if (found != nullptr) wrong("there are two pickles: \"{}\" and \"{}\"", cut_text(*found), cut_text(name));
     found = &name;
   }
   if (found == nullptr) wrong("this zip archive has no data.pkl: torch.save did not write it");
@@ -117,7 +117,7 @@ void PthArchive::read_storage(const StoredTensor& tensor, std::span<char> into) 
   }
   const bool is_bool = tensor.dtype == "BOOL";
   if (is_bool && std::ranges::any_of(into, [](char byte) { return byte != 0 && byte != 1; })) {
-    wrong_("tensor \"{}\" is BOOL and has bytes other than 0 and 1", shown_name(tensor.name));
+    wrong_("tensor \"{}\" is BOOL and has bytes other than 0 and 1", cut_text(tensor.name));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -25,14 +24,6 @@ class PthComplaint {
  private:
   std::filesystem::path file_;
 };
-
-/// A name of a file that may be hostile, fit for a terminal.
-inline std::string shown_name(std::string_view name) {
-  auto text = cut_text(name);
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
-  return text;
-}
 
 /// How to get a file that can be read. It does not advise to load this one: torch.load runs what a file asks for.
 inline constexpr std::string_view kSavePlainly =

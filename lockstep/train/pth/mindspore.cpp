@@ -155,10 +155,10 @@ class MindsporeReader {
 
   void add_size(std::uint64_t size, MindsporeValue& value) const {
     if (value.sizes.size() == kMostMindsporeSizes) {
-      wrong_("tensor \"{}\" has more than {} dimensions", shown_name(value.tag), kMostMindsporeSizes);
+      wrong_("tensor \"{}\" has more than {} dimensions", cut_text(value.tag), kMostMindsporeSizes);
     }
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      wrong_("tensor \"{}\" has a size that is no number from 0", shown_name(value.tag));
+      wrong_("tensor \"{}\" has a size that is no number from 0", cut_text(value.tag));
     }
     value.sizes.push_back(static_cast<std::int64_t>(size));
   }
@@ -201,7 +201,7 @@ class MindsporeReader {
     if (value.tag.empty()) wrong_("it is no checkpoint of MindSpore, though it begins as one: a value has no name");
     const bool shown =
         std::ranges::none_of(value.tag, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-    if (!shown) wrong_("the name \"{}\" has control characters", shown_name(value.tag));
+    if (!shown) wrong_("the name \"{}\" has control characters", cut_text(value.tag));
     // Of an embedding in a cache: the parameter's name, and a number.
     if (const auto key = value.tag.find(".__param_key__"); key != std::string::npos) value.tag.resize(key);
     return value;
@@ -213,13 +213,13 @@ class MindsporeReader {
                        : !value.is_tensor          ? "no tensor"
                        : value.type == "str"       ? "a text"
                        : value.type == "random_op" ? "the state of a random generator"
-                       : type == kTypes.end()      ? fmt::format("a tensor of type {}", shown_name(value.type))
+                       : type == kTypes.end()      ? fmt::format("a tensor of type {}", cut_text(value.type))
                        : type->dtype.empty()       ? fmt::format("a tensor of type {}", value.type)
                                                    : std::string();
     has_maps_ = has_maps_ || value.is_map;
     if (!other.empty()) {
       finish();
-      if (by_name_.contains(value.tag)) wrong_("the name \"{}\" is there twice", shown_name(value.tag));
+      if (by_name_.contains(value.tag)) wrong_("the name \"{}\" is there twice", cut_text(value.tag));
       file_.others.emplace(value.tag, other);
       return;
     }
@@ -231,14 +231,14 @@ class MindsporeReader {
     if (!file_.tensors.empty() && open_ && file_.tensors.back().name == value.tag) {
       auto& tensor = file_.tensors.back();
       if (tensor.dtype != type->dtype || tensor.sizes != value.sizes) {
-        wrong_("the pieces of tensor \"{}\" have different sizes or types", shown_name(value.tag));
+        wrong_("the pieces of tensor \"{}\" have different sizes or types", cut_text(value.tag));
       }
       tensor.pieces.push_back(piece);
       return;
     }
     finish();
     if (!by_name_.emplace(value.tag, true).second || file_.others.contains(value.tag)) {
-      wrong_("the name \"{}\" is there twice", shown_name(value.tag));
+      wrong_("the name \"{}\" is there twice", cut_text(value.tag));
     }
     file_.tensors.push_back({value.tag, std::string(type->dtype), std::move(value.sizes), {piece}});
     element_bytes_ = type->bytes;
@@ -255,11 +255,11 @@ class MindsporeReader {
     auto needed = element_bytes_;
     for (const auto size : tensor.sizes) {
       limit /= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
-      if (limit == 0) wrong_("tensor \"{}\" has more bytes than 64 bits can count", shown_name(tensor.name));
+      if (limit == 0) wrong_("tensor \"{}\" has more bytes than 64 bits can count", cut_text(tensor.name));
       needed *= static_cast<std::uint64_t>(size);
     }
     if (needed != there) {
-      wrong_("tensor \"{}\" has {} bytes in the file, but its type and sizes need {}", shown_name(tensor.name), there,
+      wrong_("tensor \"{}\" has {} bytes in the file, but its type and sizes need {}", cut_text(tensor.name), there,
              needed);
     }
   }

@@ -82,17 +82,17 @@ OldArchive read_old_archive(const ByteSource& source, const PthComplaint& wrong)
     const auto bytes = element_bytes.find(*key);
     if (bytes == element_bytes.end()) {
       wrong("the storage \"{}\" is of a kind that is not known, and what is behind it cannot be found; {}",
-            shown_name(*key), kSavePlainly);
+            cut_text(*key), kSavePlainly);
     }
-    if (source.size - at < sizeof(std::uint64_t)) wrong("it was cut short before the storage \"{}\"", shown_name(*key));
+    if (source.size - at < sizeof(std::uint64_t)) wrong("it was cut short before the storage \"{}\"", cut_text(*key));
     const auto count = read_number(source, at);
     at += sizeof(std::uint64_t);
     if (count > (source.size - at) / bytes->second) {
       wrong("the storage \"{}\" has {} elements of {} bytes, and {} bytes follow in the file: it was cut short",
-            shown_name(*key), count, bytes->second, source.size - at);
+            cut_text(*key), count, bytes->second, source.size - at);
     }
     const StoredRange range{at, count * bytes->second};
-    if (!found.storages.emplace(*key, range).second) wrong("the storage \"{}\" is there twice", shown_name(*key));
+    if (!found.storages.emplace(*key, range).second) wrong("the storage \"{}\" is there twice", cut_text(*key));
     at += range.bytes;
   }
   if (at != source.size) wrong("{} bytes are behind its last storage: it is damaged", source.size - at);

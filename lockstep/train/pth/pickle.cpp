@@ -428,8 +428,8 @@ std::string kind_of(const Pickle& pickle, PickleRef ref) {
     ref = object->of;
   }
   if (const auto* name = std::get_if<PickleGlobal>(&pickle[ref])) {
-    return shown_name(fmt::format("{}.{}", std::get<std::string_view>(pickle[name->module]),
-                                  std::get<std::string_view>(pickle[name->name])));
+    return cut_text(fmt::format("{}.{}", std::get<std::string_view>(pickle[name->module]),
+                                std::get<std::string_view>(pickle[name->name])));
   }
   const auto index = pickle[ref].index();
   return index < kKinds.size() ? std::string(kKinds[index]) : "an object";

@@ -1,8 +1,6 @@
 // The search for the dict of tensors in a pickle, and validation of each tensor against the bounds of its storage.
 #include <lockstep/train/pth/state_dict.h>
 
-#include <lockstep/base/shown_text.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -77,7 +75,7 @@ class DictFinder {
 };
 
 std::string name_of_place(const std::string& place) {
-  return place.empty() ? "the file" : "\"" + shown_name(place) + "\"";
+  return place.empty() ? "the file" : "\"" + cut_text(place) + "\"";
 }
 
 [[noreturn]] void no_tensors(const Pickle& pickle, const PickleDict& dict, const std::string& place,
@@ -88,7 +86,7 @@ std::string name_of_place(const std::string& place) {
     const auto* key = std::get_if<std::string_view>(&pickle[dict.items[i]]);
     if (key == nullptr) continue;
     const bool is_better = std::ranges::find(better, *key) != better.end();
-    keys.push_back(fmt::format("\"{}\" ({})", shown_name(*key),
+    keys.push_back(fmt::format("\"{}\" ({})", cut_text(*key),
                                is_better ? "a dict of tensors" : kind_of(pickle, dict.items[i + 1])));
   }
   wrong("{} holds no tensors; it holds {}{}. Looked for are a state dict, or one under the keys {}; {}",
@@ -96,7 +94,7 @@ std::string name_of_place(const std::string& place) {
         2 * keys.size() < dict.items.size() ? ", ..." : "", fmt::join(kKeys, ", "),
         better.empty() ? std::string(kSavePlainly)
                        : fmt::format("say which one you mean: model.weights_key={}{}", place.empty() ? "" : place + ".",
-                                     shown_name(better.front())));
+                                     cut_text(better.front())));
 }
 
 /// The dict to which `place` leads, key by key.
@@ -113,8 +111,8 @@ const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std
     const auto* inner = found == 0 ? nullptr : find_items(pickle, found);
     if (inner == nullptr) {
       std::vector<std::string> keys;
-      for (const auto each : DictFinder(pickle).keys_to_tensors(*dict)) keys.push_back(shown_name(each));
-      wrong("model.weights_key is '{}', and there is no dict '{}' {}{}", shown_name(place), shown_name(rest),
+      for (const auto each : DictFinder(pickle).keys_to_tensors(*dict)) keys.push_back(cut_text(each));
+      wrong("model.weights_key is '{}', and there is no dict '{}' {}{}", cut_text(place), cut_text(rest),
             rest.size() == place.size() ? "in the file" : "there",
             keys.empty() ? std::string() : fmt::format("; dicts of tensors are: {}", fmt::join(keys, ", ")));
     }
@@ -179,7 +177,7 @@ class TensorReader {
  private:
   template <typename... Args>
   [[noreturn]] void wrong(fmt::format_string<Args...> format, Args&&... args) const {
-    wrong_("tensor \"{}\" {}", shown_name(name_), fmt::format(format, std::forward<Args>(args)...));
+    wrong_("tensor \"{}\" {}", cut_text(name_), fmt::format(format, std::forward<Args>(args)...));
   }
 
   template <typename T>
@@ -227,7 +225,7 @@ class TensorReader {
     const auto elements = size(description[4], "storage");
     const auto found = storages_.find(tensor.storage);
     if (found == storages_.end()) {
-      wrong("is in the storage \"{}\", which the file does not have", shown_name(tensor.storage));
+      wrong("is in the storage \"{}\", which the file does not have", cut_text(tensor.storage));
     }
     const auto each = storage_class.element_bytes;
     if (found->second % each != 0 || found->second / each != static_cast<std::uint64_t>(elements)) {
@@ -298,7 +296,7 @@ StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, co
       const auto* name = std::get_if<std::string_view>(&pickle[dict->items[i]]);
       if (name == nullptr || *name == key || !std::holds_alternative<PickleObject>(pickle[dict->items[i + 1]]))
         continue;
-      state.others.emplace(shown_name(*name), kind_of(pickle, dict->items[i + 1]));
+      state.others.emplace(cut_text(*name), kind_of(pickle, dict->items[i + 1]));
     }
     dict = find_items(pickle, value_under(pickle, *dict, key));
     state.place += fmt::format("{}{}", state.place.empty() ? "" : ".", key);
@@ -334,9 +332,9 @@ StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, co
       continue;
     }
     if (std::ranges::any_of(*name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; })) {
-      wrong("the name \"{}\" has control characters", shown_name(*name));
+      wrong("the name \"{}\" has control characters", cut_text(*name));
     }
-    if (!names.insert(*name).second) wrong("the name \"{}\" is there twice", shown_name(*name));
+    if (!names.insert(*name).second) wrong("the name \"{}\" is there twice", cut_text(*name));
     if (tensor == nullptr) {
       state.others.emplace(*name, kind_of(pickle, dict->items[i + 1]));
     } else if (auto why = reader.obstacle(*name, *tensor); !why.empty()) {

@@ -100,8 +100,7 @@ void take_64_bits(std::string_view extra, std::initializer_list<std::uint64_t*> 
   }
   for (auto* value : values) {
     if (*value != kIn64Bits) continue;
-    if (part.size() < 8)
-      wrong("the sizes of the entry \"{}\" are missing: the file is damaged", shown_name(entry.name));
+    if (part.size() < 8) wrong("the sizes of the entry \"{}\" are missing: the file is damaged", cut_text(entry.name));
     *value = number(part, 0, 8);
     part.remove_prefix(8);
   }
@@ -118,12 +117,12 @@ Listed take_entry(std::string_view& directory, const PthComplaint& wrong) {
   Listed entry{std::string(directory.substr(kDirectoryEntryBytes, name_bytes)), number(directory, 42, 4),
                number(directory, 20, 4), static_cast<std::uint32_t>(number(directory, 16, 4)),
                number(directory, 10, 2)};
-  if ((number(directory, 8, 2) & 1U) != 0) wrong("the entry \"{}\" is encrypted", shown_name(entry.name));
+  if ((number(directory, 8, 2) & 1U) != 0) wrong("the entry \"{}\" is encrypted", cut_text(entry.name));
   auto unpacked = number(directory, 24, 4);
   take_64_bits(directory.substr(kDirectoryEntryBytes + name_bytes, extra_bytes),
                {&unpacked, &entry.size, &entry.header}, entry, wrong);
   if (entry.method == 0 && unpacked != entry.size)
-    wrong("the entry \"{}\" has two sizes: the file is damaged", shown_name(entry.name));
+    wrong("the entry \"{}\" has two sizes: the file is damaged", cut_text(entry.name));
   directory.remove_prefix(bytes);
   return entry;
 }
@@ -131,14 +130,14 @@ Listed take_entry(std::string_view& directory, const PthComplaint& wrong) {
 /// Where the entry's bytes begin. They and the header before them are to end at `limit`.
 std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSource& source, const PthComplaint& wrong) {
   const auto outside = [&] {
-    wrong("the entry \"{}\" reaches beyond its place: the file is damaged or was cut short", shown_name(entry.name));
+    wrong("the entry \"{}\" reaches beyond its place: the file is damaged or was cut short", cut_text(entry.name));
   };
   const auto fixed = kHeaderBytes + entry.name.size();
   if (entry.header > limit || limit - entry.header < fixed) outside();
   const auto header = read_text(source, entry.header, fixed);
   if (!header.starts_with(kHeaderMark) || number(header, 8, 2) != entry.method ||
       number(header, 26, 2) != entry.name.size() || header.substr(kHeaderBytes) != entry.name) {
-    wrong("the header of the entry \"{}\" does not fit the directory: the file is damaged", shown_name(entry.name));
+    wrong("the header of the entry \"{}\" does not fit the directory: the file is damaged", cut_text(entry.name));
   }
   const auto begin = entry.header + fixed + number(header, 28, 2);
   if (begin > limit || limit - begin < entry.size) outside();
@@ -163,7 +162,7 @@ ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong)
     // The next entry's place is what the file says, and not checked yet.
     const auto limit = i + 1 < listed.size() ? std::min(listed[i + 1].header, place.begin) : place.begin;
     const ZipEntry found{begin_of(entry, limit, source, wrong), entry.size, entry.crc, entry.method != 0};
-    if (!entries.emplace(entry.name, found).second) wrong("the entry \"{}\" is there twice", shown_name(entry.name));
+    if (!entries.emplace(entry.name, found).second) wrong("the entry \"{}\" is there twice", cut_text(entry.name));
   }
   return entries;
 }
@@ -173,7 +172,7 @@ void require_stored(const ZipEntry& entry, std::string_view name, const PthCompl
   wrong(
       "the entry \"{}\" is compressed, which torch.save never does: this is another kind of file, or it was packed "
       "again; {}",
-      shown_name(name), kSavePlainly);
+      cut_text(name), kSavePlainly);
 }
 
 void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
@@ -185,7 +184,7 @@ void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<c
   wrong(
       "the entry \"{}\" is damaged: its checksum does not fit. Copy the file again (if Python wrote it after "
       "torch.serialization.set_crc32_options(False), write it without that)",
-      shown_name(name));
+      cut_text(name));
 }
 
 }  // namespace lockstep::train

@@ -9,7 +9,9 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -31,12 +33,63 @@ at::Tensor expanded(const at::Tensor& logits, const at::Tensor& labels, double s
   return -(smoothed_targets(logits, labels, smoothing) * log_p).sum(-1).mean();
 }
 
+constexpr double kMostGamma = 100;
+
 // cross_entropy() does the same, but leaves out ignored labels by a mask where it smooths: then the sizes of what it
 // computes depend on numbers, and a step that is planned has none.
 at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto log_p = logits.log_softmax(1);
   const auto of_labels = torch::nll_loss(log_p, labels);
   return smoothing > 0 ? (1.0 - smoothing) * of_labels - smoothing * log_p.mean() : of_labels;
+}
+
+struct WeightOptions {
+  std::vector<double> class_weights;
+};
+struct FocalOptions {
+  double gamma = 2;
+  std::vector<double> class_weights;
+};
+
+void describe_class_weights(ConfigFields& fields, std::vector<double>& weights) {
+  fields.field("class_weights", weights, at_least(0),
+               "factors of the loss of samples, one for each class in order, e.g. [1, 4] where the second is rare; "
+               "empty: 1 for all");
+}
+void describe(ConfigFields& fields, WeightOptions& options) { describe_class_weights(fields, options.class_weights); }
+void describe(ConfigFields& fields, FocalOptions& options) {
+  fields.field("gamma", options.gamma, between(0, kMostGamma),
+               "how much less counts what is recognized well; 0: cross entropy");
+  describe_class_weights(fields, options.class_weights);
+}
+
+/// The weight of each sample's class. Of comparisons with numbers, which global tensors can do as well.
+at::Tensor weights_of(const at::Tensor& labels, const std::vector<double>& weights, at::ScalarType dtype) {
+  auto sum = (labels == 0).to(dtype) * weights.front();
+  for (std::size_t c = 1; c < weights.size(); ++c) {
+    sum = sum + (labels == static_cast<std::int64_t>(c)).to(dtype) * weights[c];
+  }
+  return sum;
+}
+
+/// The mean over the samples, not over their weights: so it is the same on any number of ranks.
+at::Tensor weighted_mean(const at::Tensor& losses, const at::Tensor& labels, std::int64_t classes,
+                         const std::vector<double>& weights) {
+  if (weights.empty()) return losses.mean();
+  if (std::ssize(weights) != classes) {
+    fail(ErrorKind::config, "loss.class_weights", "has {} numbers, and the model {} classes (model.num_classes)",
+         weights.size(), classes);
+  }
+  return (losses * weights_of(labels, weights, losses.scalar_type())).mean();
+}
+
+at::Tensor focal(const at::Tensor& logits, const at::Tensor& labels, double smoothing, const FocalOptions& options) {
+  const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
+  const auto log_p = wide.log_softmax(1);
+  const auto of_labels = torch::nll_loss(log_p, labels, {}, at::Reduction::None);
+  auto losses = options.gamma > 0 ? of_labels * (1.0 - (-of_labels).exp()).clamp_min(0).pow(options.gamma) : of_labels;
+  if (smoothing > 0) losses = (1.0 - smoothing) * losses - smoothing * log_p.mean(1);
+  return weighted_mean(losses, labels, logits.size(1), options.class_weights);
 }
 
 class Classification final : public Task {
@@ -90,6 +143,18 @@ ClassificationLoss with_smoothing(LossKind kind, double smoothing) {
   };
 }
 
+ClassificationLoss focal_loss(const LossConfig& config, const FocalOptions& options) {
+  return [smoothing = config.label_smoothing, options](const at::Tensor& logits, const at::Tensor& labels) {
+    return focal(logits, labels, smoothing, options);
+  };
+}
+
+ClassificationLoss cross_entropy(const LossConfig& config) {
+  const auto& weights = config.options.as<WeightOptions>().class_weights;
+  if (weights.empty()) return with_smoothing(LossKind::cross_entropy, config.label_smoothing);
+  return focal_loss(config, {.gamma = 0, .class_weights = weights});
+}
+
 }  // namespace
 
 const at::Tensor& input_of(const samples::Batch& batch) {
@@ -106,7 +171,12 @@ std::vector<LossPart> classification_losses() {
   return {
       {.name = "cross_entropy",
        .doc = "cross entropy of logits, by libtorch's fused kernels",
-       .make = [](const LossConfig& c) { return with_smoothing(LossKind::cross_entropy, c.label_smoothing); }},
+       .options = PartOptions::of(WeightOptions{}),
+       .make = cross_entropy},
+      {.name = "focal",
+       .doc = "cross entropy in which what is recognized well counts less (Lin et al., 2017)",
+       .options = PartOptions::of(FocalOptions{}),
+       .make = [](const LossConfig& c) { return focal_loss(c, c.options.as<FocalOptions>()); }},
       {.name = "cross_entropy_expand",
        .doc = "the same value, built of primitive operations",
        .make = [](const LossConfig& c) { return with_smoothing(LossKind::cross_entropy_expand, c.label_smoothing); }}};

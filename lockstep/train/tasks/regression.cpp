@@ -3,6 +3,7 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/train/tasks/classification.h>
+#include <lockstep/train/tasks/out_of_range.h>
 #include <lockstep/train/tasks/regression.h>
 
 #include <torch/torch.h>
@@ -25,13 +26,13 @@ at::Tensor regression_loss(const std::string& name, const at::Tensor& values, co
 
 // Cross entropy of targets outside of that range has no minimum: the loss falls for ever.
 void require_shares(const at::Tensor& targets) {
-  if (targets.numel() == 0) return;
-  const auto least = targets.min().item<double>();
-  const auto most = targets.max().item<double>();
+  const auto own = find_own_values(targets);
+  if (!own.defined()) return;
+  const auto least = own.min().item<double>(), most = own.max().item<double>();
   if (least >= 0 && most <= 1) return;
   fail(ErrorKind::data, "task.loss",
        "bce is for targets from 0 to 1, and those of a batch are from {} to {}; use mse, l1 "
-       "or smooth_l1, or scale the targets",
+       "or smooth_l1, or scale the targets to 0..1 in the file",
        least, most);
 }
 
@@ -46,6 +47,16 @@ const at::Tensor& targets_of(const samples::Batch& batch) {
       samples::kTargets, fmt::join(names, ", "));
 }
 
+/// Targets that a data set says to scale, such as csv with standardize_targets: the model learns and makes scaled ones.
+at::Tensor scaled(const at::Tensor& targets, const samples::Batch& batch) {
+  const auto mean = batch.tensors.find(samples::kTargetMean);
+  return mean == batch.tensors.end() ? targets : (targets - mean->second) / batch[samples::kTargetDeviation];
+}
+at::Tensor in_own_unit(const at::Tensor& values, const samples::Batch& batch) {
+  const auto mean = batch.tensors.find(samples::kTargetMean);
+  return mean == batch.tensors.end() ? values : values * batch[samples::kTargetDeviation] + mean->second;
+}
+
 class Regression final : public Task {
  public:
   explicit Regression(RegressionOptions options) : options_(std::move(options)) {}
@@ -58,12 +69,13 @@ class Regression final : public Task {
            "the model makes [{}] of a batch whose targets are [{}]; give the number of targets, {}",
            fmt::join(values.sizes(), ", "), fmt::join(targets.sizes(), ", "), targets.dim() > 1 ? targets.size(1) : 1);
     }
-    if (options_.loss == "bce") require_shares(targets);
-    Outcome outcome{.loss = regression_loss(options_.loss, values, targets)};
-    outcome.output = values;
+    const auto wanted = scaled(targets, batch);
+    if (options_.loss == "bce") require_shares(wanted);
+    Outcome outcome{.loss = regression_loss(options_.loss, values, wanted)};
+    outcome.output = in_own_unit(values, batch);
     outcome.target = targets;
     if (measures) {
-      const auto errors = values - targets;
+      const auto errors = outcome.output - targets;
       outcome.sums.emplace("mae", sum_of(errors.abs()));
       outcome.sums.emplace("rmse", sum_of(errors.square()));
     }
@@ -77,7 +89,7 @@ class Regression final : public Task {
   }
 
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
-    return {.tensors = {{"values", models::classify(model, input_of(batch))}}};
+    return {.tensors = {{"values", in_own_unit(models::classify(model, input_of(batch)), batch)}}};
   }
 
   at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {

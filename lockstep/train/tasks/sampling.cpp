@@ -1,3 +1,4 @@
+// Draws of the next token: temperature, then the most likely ones by number (top_k) or by sum (top_p).
 #include <lockstep/train/tasks/sampling.h>
 
 #include <algorithm>

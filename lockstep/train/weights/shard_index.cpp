@@ -26,28 +26,17 @@ bool is_printable(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
-std::string printable(std::string_view text) {
-  auto shown = cut_text(text);
-  std::ranges::replace_if(
-      shown,
-      [](char c) {
-        return !is_printable({&c, 1});
-      },
-      '?');
-  return shown;
-}
-
 /// Which is either the file's name, or an object that has it.
 std::string file_in(const json& value, std::string_view tensor, const std::filesystem::path& file) {
   const json* name = &value;
   if (value.is_object() && value.contains("file")) name = &value["file"];
-  if (!name->is_string()) wrong_index(file, "names no file for the tensor \"{}\"", printable(tensor));
+  if (!name->is_string()) wrong_index(file, "names no file for the tensor \"{}\"", cut_text(tensor));
   const auto text = name->get<std::string>();
   const std::filesystem::path path(text);
   const bool leaves = path.is_absolute() || std::ranges::any_of(path, [](const auto& part) { return part == ".."; });
   if (text.empty() || leaves || !is_printable(text)) {
     wrong_index(file, "names the file \"{}\" for the tensor \"{}\"; only files in the folder of the index are read",
-                printable(text), printable(tensor));
+                cut_text(text), cut_text(tensor));
   }
   return text;
 }
@@ -67,7 +56,7 @@ ShardFiles parse_shard_index(std::string_view text, const std::filesystem::path&
   }
   ShardFiles files;
   for (const auto& [name, value] : index["weight_map"].items()) {
-    if (!is_printable(name)) wrong_index(file, "has a name with control characters: \"{}\"", printable(name));
+    if (!is_printable(name)) wrong_index(file, "has a name with control characters: \"{}\"", cut_text(name));
     files.emplace(name, file_in(value, name, file));
   }
   return files;

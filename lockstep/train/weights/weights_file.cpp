@@ -119,7 +119,7 @@ WeightsFile read_mindspore(const fs::path& path) {
     }
     const std::string_view bytes(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
     if (each.dtype == "BOOL" && std::ranges::any_of(bytes, [](char byte) { return byte != 0 && byte != 1; })) {
-      wrong_file(path, "tensor \"{}\" is Bool and has bytes other than 0 and 1", shown_name(each.name));
+      wrong_file(path, "tensor \"{}\" is Bool and has bytes other than 0 and 1", cut_text(each.name));
     }
     file.tensors.emplace(each.name, std::move(tensor));
   }
@@ -232,8 +232,7 @@ class ShardedFiles {
       if (is_new) {
         from_.emplace(name, file);
       } else if (!equal_values(known->second, tensor)) {
-        wrong_file(index_, "tensor \"{}\" is in {} and in {}, with other values", shown_name(name), from_.at(name),
-                   file);
+        wrong_file(index_, "tensor \"{}\" is in {} and in {}, with other values", cut_text(name), from_.at(name), file);
       }
     }
     found_.others.merge(shard.others);
@@ -242,7 +241,7 @@ class ShardedFiles {
   void require_tensors(const ShardFiles& places) const {
     for (const auto& [name, file] : places) {
       if (found_.tensors.contains(name) || found_.others.contains(name)) continue;
-      wrong_file(index_, "tensor \"{}\" should be in {}, and is in none of the files", shown_name(name), file);
+      wrong_file(index_, "tensor \"{}\" should be in {}, and is in none of the files", cut_text(name), file);
     }
   }
 

@@ -1,7 +1,9 @@
 // CSV, lines and tokens.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/mapped_file.h>
+#include <lockstep/data/files/missing_file.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <gmock/gmock.h>
@@ -24,11 +26,62 @@ struct ReadRow {
   bool operator==(const ReadRow&) const = default;
 };
 
-std::vector<ReadRow> rows_of(std::string_view text, char separator = ',') {
-  data::CsvReader reader(text, "table.csv", separator);
+std::vector<ReadRow> rows_of(std::string_view text, char separator = ',', bool trims = false) {
+  data::CsvReader reader(text, "table.csv", separator, trims);
   std::vector<ReadRow> rows;
   while (auto row = reader.next()) rows.push_back({row->line, row->cells});
   return rows;
+}
+
+TEST(Csv, LeavesOutBlanksAroundCells) {
+  EXPECT_THAT(rows_of(" a , \" b \" ,c d\t\n \t\n1,,\r\n", ',', true),
+              ElementsAre(ReadRow{1, {"a", " b ", "c d"}}, ReadRow{3, {"1", "", ""}}));
+  EXPECT_THAT(rows_of("a\t b\t\t\"c\" \n", '\t', true), ElementsAre(ReadRow{1, {"a", "b", "", "c"}}))
+      << "a tab that separates cells is no blank";
+  EXPECT_THAT(rows_of(" a , \"b\n"), ElementsAre(ReadRow{1, {" a ", " \"b"}}));
+}
+
+TEST(Encoding, OfTextThatIsNotUtf8IsNamedWithTheWayOut) {
+  using namespace std::string_literals;
+  const auto refuses = [](const std::string& text, std::initializer_list<std::string_view> words) {
+    expect_error(ErrorKind::data, words, [&] { data::refuse_wide_text(text, "a.csv"); });
+  };
+  refuses(
+      "\xff\xfe"
+      "a\0"s,
+      {"UTF-16", "iconv -f UTF-16 -t UTF-8 'a.csv'"});
+  refuses(
+      "\xfe\xff"
+      "\0a"s,
+      {"UTF-16"});
+  refuses("\xff\xfe\0\0a\0\0\0"s, {"UTF-32"});
+  refuses("a\0b\0\n\0"s, {"UTF-16", "UTF-16LE"});
+  for (const auto& text : {"a,b\n"s, "a\0b"s,
+                           "\xef\xbb\xbf"
+                           "a"s,
+                           ""s, "\0\0\0\0"s}) {
+    EXPECT_NO_THROW(data::refuse_wide_text(text, "a.csv")) << text;
+  }
+  EXPECT_EQ(data::why_not_utf8("K\u00f6ln\n", "a.csv"), std::nullopt);
+  const auto gbk = data::why_not_utf8("a\n\xc4\xe3\xba\xc3\n", "a.csv");
+  ASSERT_TRUE(gbk.has_value());
+  expect_words(*gbk, {"line 2", "0xc4", "GBK", "LATIN1", "iconv"});
+}
+
+TEST(MissingFile, AdviceSaysWhatMayBeMeant) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "img");
+  for (const auto* name : {"img/A.JPG", "img/caf\u00e9.jpg", "img/\u304c.png"})
+    std::ofstream(folder.path() / name) << 1;
+  const auto advice = [&](const char* name) { return data::advice_on_missing(folder.path() / name); };
+  expect_words(advice("img\\A.JPG"), {"\\", "write /", "the file is there"});
+  expect_words(advice("img\\b.jpg"), {"\\", "write /"});
+  expect_words(advice("img/a.jpg"), {"'A.JPG'"});
+  expect_words(advice("img/cafe\u0301.jpg"), {"'caf\u00e9.jpg'", "accents"});
+  expect_words(advice("img/\u304b\u3099.png"), {"'\u304c.png'", "accents"});
+  expect_words(advice("img/b.jpg "), {"ends with a blank"});
+  EXPECT_EQ(advice("img/cafe.jpg"), "") << "another name";
+  EXPECT_EQ(advice("nowhere/a.jpg"), "");
 }
 
 TEST(Csv, ReadsCellsOfEveryForm) {

@@ -1,0 +1,25 @@
+// Classes of unequal size in equal numbers: what rare classes have comes several times in an epoch.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/samples/dataset.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::samples {
+
+/// The key `sampling` of a data set: "each" or "balanced".
+void describe_sampling(ConfigFields& fields, std::string& sampling);
+
+/// `dataset` as it is, or with `sampling` balanced, for training, in another order: an epoch has as many samples as
+/// before, equally many (but for one) of each class that occurs, in turns through all of the class's. `labels` has the
+/// class of each sample. The order follows from the sampler's seed and the epoch, for any number of ranks. The counts
+/// are logged.
+std::shared_ptr<const Dataset> with_sampling(std::shared_ptr<const Dataset> dataset, const std::string& sampling,
+                                             data::Split split, const std::vector<std::int64_t>& labels);
+
+}  // namespace lockstep::samples
