@@ -113,7 +113,7 @@ TEST(HostilePth, NamesThatCannotBe) {
               HasSubstr("\"w\" is there twice"));
   EXPECT_THAT(complaint_about(archive(pickle(joined({"}(", number(1), tensor({}), "u"})))),
               HasSubstr("a number for a name"));
-  EXPECT_THAT(complaint_about(archive(pickle(dict({{"\x1b[2J", tensor({})}})))), HasSubstr("\"?[2J\" has control"));
+  EXPECT_THAT(complaint_about(archive(pickle(dict({{"\x1b[2J", tensor({})}})))), HasSubstr(R"("\x1b[2J" has control)"));
 }
 
 TEST(HostilePth, ADictThatContainsItself) {
@@ -181,7 +181,7 @@ TEST(HostilePth, WhatAFileAsksForIsNamedAndNotRun) {
                            "collections\nOrderedDict.fromkeys\n", "torch\nstorage\n", "\n\n"}) {
     EXPECT_THAT(complaint_about_pickle(pickle(joined({"c", name}))), HasSubstr("not a dict of tensors")) << name;
   }
-  EXPECT_THAT(complaint_about_pickle(pickle(name_of("\x1b]0;os", "system"))), HasSubstr("?]0;os.system"));
+  EXPECT_THAT(complaint_about_pickle(pickle(name_of("\x1b]0;os", "system"))), HasSubstr(R"(\x1b]0;os.system)"));
 }
 
 /// A dict of one tensor and one other value.
