@@ -1,10 +1,10 @@
 #include <lockstep/samples/picture_files.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,17 +42,17 @@ std::shared_ptr<const Dataset> load_picture_files(const fs::path& path) {
   if (fs::is_regular_file(path, error)) {
     files.push_back(path.string());
   } else {
-    for (const auto& entry : fs::directory_iterator(path, error)) {
-      if (data::has_picture_name(entry.path().string())) files.push_back(entry.path().string());
+    data::CountedRemarks remarks;
+    try {
+      files = data::pictures_in(path, data::FolderDepth::itself, "pictures", remarks);
+    } catch (const Error& failed) {
+      throw Error(ErrorKind::invalid_argument, "pictures", failed.message());
     }
-    if (error) {
-      fail(ErrorKind::invalid_argument, "pictures", "the folder {} cannot be read: {}", path.string(), error.message());
-    }
+    remarks.report(path.string());
   }
   if (files.empty()) {
-    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named .jpg, .jpeg or .png", path.string());
+    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named {}", path.string(), data::picture_endings());
   }
-  std::ranges::sort(files);
   return std::make_shared<PictureFiles>(std::move(files));
 }
 
