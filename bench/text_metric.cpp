@@ -46,10 +46,8 @@ cv::Mat map_of(ocr::Words words) {
 void measure(const std::string& labels, std::int64_t pictures) {
   torch::set_num_threads(1);
   cv::setNumThreads(0);
-  const auto all = ocr::read_label_file(labels, "LABELS", [](const auto& read) {
-    read();
-    return true;
-  });
+  data::BadItems bad(false, "labels");
+  const auto all = ocr::read_label_file(labels, {.key = "LABELS", .labels = "auto", .bad = bad});
   std::vector<cv::Mat> maps;
   for (const auto& picture : all) maps.push_back(map_of(picture.words));
   const ocr::Frame frame{kFileHeight, kWidth, static_cast<double>(kHeight) / kFileHeight, 1};

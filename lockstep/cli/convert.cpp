@@ -35,7 +35,7 @@ constexpr const char* kMindocrFooter =
     "over;\n"
     "those with another meaning that could not be carried are listed on stderr and in comments at the beginning of "
     "the\n"
-    "new file.";
+    "new file. Another model of MindOCR ends with code 2 and its name.";
 
 constexpr const char* kJobFooter =
     "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";

@@ -7,7 +7,11 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <fmt/format.h>
+
+#include <map>
 #include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,9 +48,66 @@ struct SharedBuffer {
   at::Tensor tensor;
 };
 
+/// Layers whose mode a trace wrote into the script: "2 batch_norm, 1 dropout"; empty where there are none.
+class FixedModes {
+ public:
+  explicit FixedModes(const torch::jit::Module& script) {
+    for (const auto& module : script.modules()) {
+      if (const auto method = module.find_method("forward")) count(*method->graph()->block());
+    }
+  }
+
+  std::string in_evaluation() const { return words_for(false); }
+  std::string in_training() const { return words_for(true); }
+
+ private:
+  void count(const torch::jit::Block& block) {
+    for (const auto* node : block.nodes()) {
+      for (const auto* inner : node->blocks()) count(*inner);
+      const auto* schema = node->maybeSchema();
+      if (schema == nullptr) continue;
+      for (const auto* argument : {"training", "train"}) {
+        const auto at = schema->argumentIndexWithName(argument);
+        if (!at) continue;
+        const auto mode = torch::jit::toIValue(node->input(static_cast<std::size_t>(*at)));
+        if (mode && mode->isBool()) ++counts_[{mode->toBool(), node->kind().toUnqualString()}];
+      }
+    }
+  }
+
+  std::string words_for(bool training) const {
+    std::string words;
+    for (const auto& [kind, count] : counts_) {
+      if (kind.first == training) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, kind.second);
+    }
+    return words;
+  }
+
+  std::map<std::pair<bool, std::string>, int> counts_;
+};
+
 class ScriptedNetwork final : public Network {
  public:
-  explicit ScriptedNetwork(torch::jit::Module script) : script_(std::move(script)) { mirror(script_, *this); }
+  explicit ScriptedNetwork(torch::jit::Module script) : script_(std::move(script)), fixed_(script_) {
+    mirror(script_, *this);
+  }
+
+  /// What a user has to know of it; empty: nothing.
+  std::string remark() const {
+    const auto frozen = fixed_.in_evaluation(), training = fixed_.in_training();
+    if (!frozen.empty()) {
+      return fmt::format(
+          "the script of model.file was traced in evaluation mode: {} stay in that mode in training (statistics that "
+          "are not updated, no "
+          "dropout); export it with torch.jit.script, or trace it after model.train()",
+          frozen);
+    }
+    if (training.empty()) return "";
+    return fmt::format(
+        "the script of model.file was traced in training mode: {} stay in that mode in evaluation; export it with "
+        "torch.jit.script",
+        training);
+  }
 
   at::Tensor forward(const at::Tensor& pictures) override {
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
@@ -90,6 +151,7 @@ class ScriptedNetwork final : public Network {
   }
 
   torch::jit::Module script_;
+  FixedModes fixed_;
   std::vector<SharedBuffer> buffers_;
 };
 
@@ -106,6 +168,12 @@ std::shared_ptr<Network> torchscript(const std::filesystem::path& file) {
          file.string());
   }
   return network;
+}
+
+std::vector<std::string> remarks_on_script(torch::nn::Module& network) {
+  const auto* scripted = dynamic_cast<const ScriptedNetwork*>(&network);
+  auto remark = scripted == nullptr ? std::string() : scripted->remark();
+  return remark.empty() ? std::vector<std::string>{} : std::vector{std::move(remark)};
 }
 
 void save_torchscript(const std::filesystem::path& file, const std::map<std::string, at::Tensor, std::less<>>& weights,

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace lockstep::models {
 
@@ -22,6 +23,9 @@ void describe(ConfigFields& fields, TorchScriptOptions& options);
 /// all runs round alike. Error(config) for a file that is missing, no TorchScript, or without parameters (frozen).
 /// TorchScript is code: load only files that you trust.
 std::shared_ptr<Network> torchscript(const std::filesystem::path& file);
+
+/// For people: a script that was traced, whose layers stay in the mode that it was traced in. Empty where none does.
+std::vector<std::string> remarks_on_script(torch::nn::Module& network);
 
 /// Writes the script of `file` with these weights, which have its names, to `target`, for Python's torch.jit.load().
 /// Tensors of other names are an Error(data), missing ones keep the file's values.

@@ -1,14 +1,13 @@
 // The data set image_folder: a sorted listing of class folders, whose pictures are decoded when a sample is taken.
 #include <lockstep/base/error.h>
-#include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/balanced.h>
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -49,46 +48,20 @@ class ImageFolder final : public Dataset {
   PictureOptions options_;
 };
 
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
-/// The subfolders of `folder`, sorted by the bytes of their names. Error(config) naming `key` when it cannot be listed.
-std::vector<std::string> folders_in(const fs::path& folder, std::string_view key) {
-  std::error_code code;
+/// The folders of classes. Error(config) naming `key` when there are none, or `folder` cannot be listed.
+std::vector<std::string> class_folders(const fs::path& folder, std::string_view key, data::CountedRemarks& remarks) {
   std::vector<std::string> names;
-  for (auto entry = fs::directory_iterator(folder, code); !code && entry != fs::directory_iterator();
-       entry.increment(code)) {
-    if (entry->is_directory() && !is_hidden(entry->path())) names.push_back(entry->path().filename().string());
-  }
-  if (code) {
-    fail(ErrorKind::config, key, "cannot list the folder {}: {}{}", folder.string(), code.message(),
+  try {
+    names = data::folders_in(folder, key, remarks);
+  } catch (const Error& error) {
+    fail(ErrorKind::config, key, "{}{}", error.message(),
          key == "data.eval" ? "; give the folder of evaluation pictures, or '' for no evaluation" : "");
   }
   if (names.empty()) {
     fail(ErrorKind::config, key, "the folder {} has no folders of classes; give one that has CLASS/PICTURE.jpg",
          folder.string());
   }
-  std::ranges::sort(names);
   return names;
-}
-
-/// Appends the pictures below `folder`, sorted; the number of other files.
-std::int64_t add_pictures(const fs::path& folder, std::int64_t label, std::vector<LabelledFile>& files) {
-  std::int64_t others = 0;
-  std::error_code code;
-  std::vector<std::string> paths;
-  for (auto entry = fs::recursive_directory_iterator(folder, code);
-       !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-    if (entry->is_directory() || is_hidden(entry->path())) continue;
-    if (data::has_picture_name(entry->path().string())) {
-      paths.push_back(entry->path().string());
-    } else {
-      ++others;
-    }
-  }
-  if (code) fail(ErrorKind::io, "data", "cannot list the folder {}: {}", folder.string(), code.message());
-  std::ranges::sort(paths);
-  for (auto& path : paths) files.push_back({std::move(path), label});
-  return others;
 }
 
 }  // namespace
@@ -107,23 +80,25 @@ std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& optio
   const bool trains = split == data::Split::train;
   if (!trains && options.eval.empty()) return nullptr;
   const auto train = in_folder(options.root, options.train);
-  const ClassList classes(options.classes.empty() ? folders_in(train, "data.train") : options.classes, "data.classes");
+  data::CountedRemarks of_classes, remarks;
+  const ClassList classes(options.classes.empty() ? class_folders(train, "data.train", of_classes) : options.classes,
+                          "data.classes");
   const auto folder = trains ? train : in_folder(options.root, options.eval);
   std::vector<LabelledFile> files;
-  std::int64_t others = 0;
   data::BadItems bad(options.pictures.on_error == "skip", "folders of classes");
-  const auto names = folders_in(folder, trains ? "data.train" : "data.eval");
+  const auto names = class_folders(folder, trains ? "data.train" : "data.eval", remarks);
   for (const auto& name : names) {
     bad.try_to([&] {
-      const auto before = files.size();
-      others += add_pictures(folder / name, classes.number_of(name), files);
-      if (files.size() > before) return;
-      fail(ErrorKind::data, "data", "the class folder {} has no pictures (.jpg, .jpeg, .png)",
-           (folder / name).string());
+      auto pictures = data::pictures_in(folder / name, data::FolderDepth::all_below, "data", remarks);
+      const auto label = classes.number_of(name);
+      for (auto& picture : pictures) files.push_back({std::move(picture), label});
+      if (!pictures.empty()) return;
+      fail(ErrorKind::data, "data", "the class folder {} has no pictures ({})", (folder / name).string(),
+           data::picture_endings());
     });
   }
   bad.report(static_cast<std::int64_t>(names.size()));
-  if (others > 0) log_info("{}: {} files are not pictures by their names and are not read", folder.string(), others);
+  remarks.report(folder.string());
   std::vector<std::int64_t> labels;
   for (const auto& file : files) labels.push_back(file.label);
   return with_sampling(std::make_shared<ImageFolder>(std::move(files), classes, options.pictures), options.sampling,

@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/data/files/picture_folder.h>
 
 #include <fmt/format.h>
 
@@ -46,7 +47,11 @@ std::vector<std::filesystem::path> databases_in(const std::filesystem::path& fol
   std::vector<fs::path> found;
   for (auto entry = fs::recursive_directory_iterator(folder, code);
        !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-    if (entry->path().filename() == "data.mdb") found.push_back(entry->path());
+    if (data::is_left_by_programs(entry->path())) {
+      if (entry->is_directory()) entry.disable_recursion_pending();
+    } else if (entry->path().filename() == "data.mdb") {
+      found.push_back(entry->path());
+    }
   }
   if (code) fail(ErrorKind::io, key, "cannot list the folder {}: {}", folder.string(), code.message());
   if (found.empty()) fail(ErrorKind::config, key, "there is no data.mdb in {} or below it", folder.string());

@@ -3,10 +3,10 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,26 +41,6 @@ class PictureFiles final : public Dataset {
   bool skips_;
 };
 
-/// Appends the pictures of a folder; how many folders in it were not looked into.
-std::int64_t add_pictures_in(const fs::path& folder, bool subfolders, std::vector<std::string>& files) {
-  std::int64_t passed_over = 0;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const bool is_hidden = entry->path().filename().string().starts_with('.');
-    if (entry->is_directory()) {
-      if (subfolders && !is_hidden) add_pictures_in(entry->path(), subfolders, files);
-      if (!subfolders && !is_hidden) ++passed_over;
-    } else if (data::has_picture_name(entry->path().string())) {
-      files.push_back(entry->path().string());
-    }
-  }
-  if (error) {
-    fail(ErrorKind::invalid_argument, "pictures", "the folder {} cannot be read: {}", folder.string(), error.message());
-  }
-  return passed_over;
-}
-
 }  // namespace
 
 std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const PictureFilesOptions& options) {
@@ -70,15 +50,23 @@ std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const Pi
   if (fs::is_regular_file(path, error)) {
     files.push_back(path.string());
   } else {
-    passed_over = add_pictures_in(path, options.subfolders, files);
+    data::CountedRemarks remarks;
+    try {
+      const auto depth = options.subfolders ? data::FolderDepth::all_below : data::FolderDepth::itself;
+      files = data::pictures_in(path, depth, "pictures", remarks);
+      data::CountedRemarks counted_above;
+      if (!options.subfolders) passed_over = std::ssize(data::folders_in(path, "pictures", counted_above));
+    } catch (const Error& failed) {
+      throw Error(ErrorKind::invalid_argument, "pictures", failed.message());
+    }
+    remarks.report(path.string());
   }
   if (files.empty()) {
-    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named .jpg, .jpeg or .png{}", path.string(),
+    fail(ErrorKind::invalid_argument, "pictures", "{} has no file named {}{}", path.string(), data::picture_endings(),
          passed_over > 0 ? "; it has folders, into which --subfolders looks" : "");
   }
   if (passed_over > 0)
     log_warning("{}: {} folders in it are not looked into (--subfolders)", path.string(), passed_over);
-  std::ranges::sort(files);
   return std::make_shared<PictureFiles>(std::move(files), options.skips);
 }
 

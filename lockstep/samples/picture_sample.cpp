@@ -24,11 +24,21 @@ void describe_pictures(ConfigFields& fields, PictureOptions& options) {
   fields.field("collate", options.collate, one_of({"stack", "pad", "list"}),
                "pictures of a batch: stack needs equal sizes, pad fills up with zeros right and below, list keeps them "
                "apart");
+  describe_picture_limits(fields, options.max_pixels, options.max_scans);
   data::describe_on_error(fields, options.on_error);
 }
 
+void describe_picture_limits(ConfigFields& fields, std::int64_t& max_pixels, std::int64_t& max_scans) {
+  fields.field("max_pixels", max_pixels, between(1, 4e9), "pictures that say they have more are refused unread");
+  fields.field("max_scans", max_scans, between(1, 1e9),
+               "JPEGs with more scans are refused unread: each goes over the whole picture");
+}
+
 data::DecodeOptions decoding_of(const PictureOptions& options) {
-  return {.channels = options.color == "grey" ? 1 : 3, .orientation = options.orientation};
+  return {.channels = options.color == "grey" ? 1 : 3,
+          .orientation = options.orientation,
+          .max_pixels = options.max_pixels,
+          .max_scans = options.max_scans};
 }
 
 namespace {

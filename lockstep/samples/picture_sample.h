@@ -21,8 +21,11 @@ struct PictureOptions {
   std::string color = "rgb";      ///< rgb: three channels; grey: one
   bool orientation = true;        ///< obey EXIF
   std::string collate = "stack";  ///< stack, pad or list
+  std::int64_t max_pixels = data::kMostPixels, max_scans = data::kMostScans;
   std::string on_error = "fail";  ///< fail or skip
 };
+/// The keys max_pixels and max_scans, of every data set of picture files.
+void describe_picture_limits(ConfigFields& fields, std::int64_t& max_pixels, std::int64_t& max_scans);
 void describe_pictures(ConfigFields& fields, PictureOptions& options);
 
 data::DecodeOptions decoding_of(const PictureOptions& options);

@@ -56,6 +56,7 @@ ModelPart torchscript() {
           .options = PartOptions::of(models::TorchScriptOptions{}),
           .classifier = [](const PartOptions& options,
                            const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .start = [](const PartOptions&, torch::nn::Module& module) { return models::remarks_on_script(module); },
           .divisible = false,
           .save =
               [](const PartOptions& options, const NamedTensors& weights, const std::filesystem::path& work_dir) {

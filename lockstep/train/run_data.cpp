@@ -1,5 +1,6 @@
 // The data of a rank: sampler options from the batch and remainder keys, loader options, and batches on the device.
 #include <lockstep/base/error.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device_feed.h>
 #include <lockstep/train/run_data.h>
@@ -50,7 +51,7 @@ RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Data
   sampler.seed = shuffle_seed_of(config);
   data::LoaderOptions loading{static_cast<int>(config.data.workers), static_cast<int>(config.data.prefetch),
                               sampler.seed};
-  return {std::move(dataset), data::ShardedSampler(sampler), loading};
+  return {std::move(dataset), data::ShardedSampler(sampler), loading, {}};
 }
 
 }  // namespace
@@ -68,18 +69,22 @@ void RankData::try_first_batch() const {
 }
 
 RankData load_train_data(const RunConfig& config, const Program& program, int rank, int world_size) {
+  const data::HeardReports heard;
   auto dataset = program.data(data::Split::train);
   if (!dataset || dataset->size() < 1) {
     fail(ErrorKind::data, "data", "there is nothing to train on: the training data has no samples");
   }
-  return shared_out(config, std::move(dataset),
-                    with_batch(config.data, {.num_shards = world_size,
-                                             .shard_id = rank,
-                                             .shuffle = config.data.shuffle,
-                                             .remainder = remainder_of(config.data.remainder)}));
+  auto found = shared_out(config, std::move(dataset),
+                          with_batch(config.data, {.num_shards = world_size,
+                                                   .shard_id = rank,
+                                                   .shuffle = config.data.shuffle,
+                                                   .remainder = remainder_of(config.data.remainder)}));
+  found.reports = heard.lines();
+  return found;
 }
 
 std::optional<RankData> load_eval_data(const RunConfig& config, const Program& program, int rank, int world_size) {
+  const data::HeardReports heard;
   auto dataset = program.data(data::Split::test);
   if (!dataset) return std::nullopt;
   if (dataset->size() < 1) fail(ErrorKind::data, "data", "there is nothing to evaluate on: the data has no samples");
@@ -90,7 +95,9 @@ std::optional<RankData> load_eval_data(const RunConfig& config, const Program& p
   } else {
     sampler = with_batch(config.data, sampler);
   }
-  return shared_out(config, std::move(dataset), sampler);
+  auto found = shared_out(config, std::move(dataset), sampler);
+  found.reports = heard.lines();
+  return found;
 }
 
 }  // namespace lockstep::train

@@ -10,6 +10,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -18,6 +20,8 @@ struct RankData {
   std::shared_ptr<const samples::Dataset> dataset;
   data::ShardedSampler sampler;
   data::LoaderOptions loading;
+  std::vector<std::string>
+      reports{};  ///< for people: what of the files was left out, or read otherwise than they may think
 
   /// On a CUDA device they are there already, copied while the one before was used; else on the CPU.
   std::unique_ptr<samples::Batches> batches(const c10::Device& device) const;

@@ -50,7 +50,13 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
-  if (!owes_save_) tell_of_run();  // who goes on from memory has said it
+  if (!owes_save_) {  // who goes on from memory has said it
+    tell_of_run();
+    for (const auto& line : train_data_.reports) console_.line(line);
+    if (eval_data_) {
+      for (const auto& line : eval_data_->reports) console_.line(line);
+    }
+  }
   if (ends_in_warm_up(plan_)) {
     train::tell(console_,
                 fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",

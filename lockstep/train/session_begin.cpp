@@ -118,6 +118,13 @@ void Session::take_weights_or_state(bool from_memory) {
 }
 
 std::string Session::why_finished() const {
+  if (state_.stopped.starts_with("early_stopping")) {
+    // It looks at all evaluations of the run, so that with more epochs alone it would stop again at once.
+    return fmt::format(
+        ", and the run was stopped ({}): nothing is left to train; give early_stopping a larger patience in "
+        "callbacks.use, or leave it out there, to train on; a longer train.epochs alone trains nothing",
+        state_.stopped);
+  }
   if (!state_.stopped.empty()) {
     return fmt::format(
         ", and a callback has stopped the run ({}): give other callbacks, or raise train.epochs or "

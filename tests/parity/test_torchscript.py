@@ -109,6 +109,20 @@ class TorchScript(unittest.TestCase):
         net = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 10))
         self.check(net, torch.jit.trace(net, self.pictures[:2]), ranks=2)
 
+    def test_the_mode_of_a_trace_is_said_before_the_first_step(self):
+        net = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.5),
+                            nn.Linear(6, 10))
+        said = {"eval": "was traced in evaluation mode: 1 batch_norm, 1 dropout", "train": "was traced in training mode: 1 batch_norm"}
+        for mode, words in said.items():
+            net.train(mode == "train")
+            torch.jit.trace(net, self.pictures[:2], check_trace=False).save(str(self.path / "model.pt"))
+            ran = self.lockstep("model.pt", f"system.work_dir={self.path / mode}")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(words, ran.stdout + ran.stderr)
+        torch.jit.script(net).save(str(self.path / "model.pt"))
+        ran = self.lockstep("model.pt", f"system.work_dir={self.path / 'scripted'}")
+        self.assertNotIn("traced", ran.stdout + ran.stderr)
+
     def test_same_weights_after_a_stop(self):
         net = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
         torch.jit.script(net).save(str(self.path / "model.pt"))

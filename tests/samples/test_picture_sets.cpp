@@ -3,6 +3,7 @@
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/picture_files.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gmock/gmock.h>
@@ -81,6 +82,18 @@ TEST_F(PictureSets, AFolderHasItsClassesInTheOrderOfTheirNames) {
   auto without = by_folder();
   without.eval = "";
   EXPECT_EQ(samples::load_image_folder(without, Split::test), nullptr);
+}
+
+TEST_F(PictureSets, HiddenFoldersAndFilesOfMacosAreNoneOfAFolder) {
+  const auto picture = png_of(pattern(5, 4, 5), 5, 4);
+  for (const auto* name : {"train/cat/.ipynb_checkpoints/copy.png", "train/cat/._a.png", "train/cat/__MACOSX/a.png",
+                           "train/__MACOSX/cat/a.png", "train/.git/a.png"}) {
+    write_bytes(root() / name, picture);
+  }
+  const auto train = samples::load_image_folder(by_folder(), Split::train);
+  EXPECT_THAT(train->classes(), ElementsAre("cat", "dog"));
+  EXPECT_EQ(train->size(), 3);
+  EXPECT_EQ(samples::load_picture_files(root() / "train/cat")->size(), 1);  // of the folder itself
 }
 
 TEST_F(PictureSets, WhatIsWrongInAFolderIsNamed) {

@@ -71,6 +71,22 @@ TEST_P(ShippedCallbacks, EarlyStoppingStopsAtTheSameEvaluationAfterAResume) {
   EXPECT_NE(result("early")["stopped"].get<std::string>().find("early_stopping: accuracy"), std::string::npos);
 }
 
+// It looks at all evaluations of the run, so more epochs alone train nothing; a larger patience does.
+TEST_P(ShippedCallbacks, ARunThatWasStoppedEarlyGoesOnAsItsMessageSays) {
+  const auto with = [&](int epochs, int patience) {
+    mnist().run(ranks(), config("on", {fmt::format("train.epochs={}", epochs),
+                                       fmt::format("callbacks.use=[early_stopping: {{metric: accuracy, patience: {}, "
+                                                   "min_delta: 2}}]",
+                                                   patience)}));
+    return result("on")["evaluations"].size();
+  };
+  EXPECT_EQ(with(8, 1), 2u);
+  EXPECT_EQ(with(8, 1), 2u);
+  EXPECT_NE(test::read_file(file("on", "log/rank.0")).find("give early_stopping a larger patience"), std::string::npos);
+  EXPECT_EQ(with(9, 1), 2u);
+  EXPECT_EQ(with(9, 2), 3u);
+}
+
 TEST_P(ShippedCallbacks, TheBestCheckpointsAreThoseOfTheBestEvaluations) {
   run_and_kill("best", 15, {"train.epochs=4", "callbacks.use=[best_checkpoints: {metric: loss, keep: 2}]"});
   auto evaluations = result("best")["evaluations"].get<std::vector<nlohmann::json>>();

@@ -1,6 +1,7 @@
 // The key on_error of data sets, and the counter of items that were left out.
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/counted_remarks.h>
 
 namespace lockstep::data {
 
@@ -43,7 +44,9 @@ bool BadItems::try_to(const std::function<void()>& read) {
 }
 
 void BadItems::report(std::int64_t all) const {
-  if (count_ > 0) log_warning("{} of {} {} were left out, because data.on_error is skip", count_, all, what_);
+  if (count_ == 0) return;
+  report_line(LogLevel::warning,
+              fmt::format("{} of {} {} were left out, because data.on_error is skip", count_, all, what_));
 }
 
 }  // namespace lockstep::data

@@ -49,6 +49,7 @@ class BadItems {
   void report(std::int64_t all) const;
 
   std::int64_t count() const { return count_; }
+  bool skips() const { return skips_; }
 
  private:
   bool skips_;

@@ -5,6 +5,8 @@
 #if LOCKSTEP_HAS_TURBOJPEG
 #include <turbojpeg.h>
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #endif
@@ -45,6 +47,54 @@ bool has_adobe_marker(std::span<const std::uint8_t> jpeg) {
   return false;
 }
 
+/// What a JPEG says of itself in front of its pixels and between its scans.
+struct JpegOutline {
+  std::int64_t scans = 0;
+  bool arithmetic = false;  // a code that can need less than a bit for many pixels
+};
+
+JpegOutline outline_of(std::span<const std::uint8_t> jpeg) {
+  JpegOutline outline;
+  bool in_pixels = false;
+  for (std::size_t at = 2; at + 4 <= jpeg.size();) {
+    if (jpeg[at] != 0xff) {
+      const void* next = in_pixels ? std::memchr(&jpeg[at], 0xff, jpeg.size() - at) : nullptr;
+      if (next == nullptr) break;
+      at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(next) - jpeg.data());
+      continue;
+    }
+    const auto marker = jpeg[at + 1];
+    if (marker == 0xd9) break;  // the end
+    if (marker == 0xff) {
+      ++at;
+    } else if (marker == 0x00 || (marker >= 0xd0 && marker <= 0xd7)) {  // within pixels
+      at += 2;
+    } else {
+      in_pixels = marker == 0xda;
+      outline.scans += in_pixels ? 1 : 0;
+      outline.arithmetic |= marker >= 0xc9 && marker <= 0xcf && marker != 0xcc;
+      at += 2 + (std::size_t{jpeg[at + 2]} << 8 | jpeg[at + 3]);
+    }
+  }
+  return outline;
+}
+
+void require_scans(const JpegOutline& outline, std::int64_t most, std::string_view name) {
+  if (outline.scans <= most) return;
+  fail(ErrorKind::data, "picture",
+       "{} has {} scans, each of which goes over the whole picture; up to {} are read; a data set's max_scans is the "
+       "limit",
+       name, outline.scans, most);
+}
+
+/// Each block of 8 x 8 pixels takes at least a bit, so a short file with a large picture is cut off: memory need not be
+/// taken to see that.
+void require_jpeg_length(const JpegOutline& outline, std::int64_t pixels, std::size_t bytes, std::string_view name) {
+  constexpr std::int64_t kMostPixelsOfAByte = std::int64_t{64} * 8;
+  if (outline.arithmetic || pixels / kMostPixelsOfAByte <= static_cast<std::int64_t>(bytes)) return;
+  refuse_jpeg(name, fmt::format("its {} bytes are too few for its {} pixels", bytes, pixels));
+}
+
 std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk, bool inverted) {
   std::vector<std::uint8_t> rgb;
   rgb.reserve(cmyk.size() / 4 * 3);
@@ -59,7 +109,7 @@ std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk, boo
 
 }  // namespace
 
-Picture decode_jpeg(std::span<const std::uint8_t> encoded, std::string_view name) {
+Picture decode_jpeg(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name) {
   const Decompressor handle(tjInitDecompress());
   if (!handle) fail(ErrorKind::io, "picture", "libturbojpeg cannot start: {}", tjGetErrorStr2(nullptr));
   int width = 0, height = 0, sampling = 0, colours = 0;
@@ -67,13 +117,16 @@ Picture decode_jpeg(std::span<const std::uint8_t> encoded, std::string_view name
     refuse_jpeg(name, tjGetErrorStr2(handle.get()));
   }
   if (width < 1 || height < 1) refuse_jpeg(name, "its header is cut off");
-  require_picture_size(width, height, name);
+  require_picture_size(width, height, options.max_pixels, name);
+  const auto outline = outline_of(encoded);
+  require_scans(outline, options.max_scans, name);
+  require_jpeg_length(outline, std::int64_t{width} * height, encoded.size(), name);
   const bool is_cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
   const int format = is_cmyk ? TJPF_CMYK : TJPF_RGB;
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) *
                                    static_cast<std::size_t>(tjPixelSize[format]));
   if (tjDecompress2(handle.get(), encoded.data(), encoded.size(), pixels.data(), width, 0, height, format,
-                    TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS) != 0 &&
+                    TJFLAG_ACCURATEDCT) != 0 &&
       (tjGetErrorCode(handle.get()) != TJERR_WARNING || !is_harmless(tjGetErrorStr2(handle.get())))) {
     refuse_jpeg(name, tjGetErrorStr2(handle.get()));
   }
@@ -81,7 +134,7 @@ Picture decode_jpeg(std::span<const std::uint8_t> encoded, std::string_view name
   return {height, width, 3, std::move(pixels)};
 }
 #else
-Picture decode_jpeg(std::span<const std::uint8_t>, std::string_view name) {
+Picture decode_jpeg(std::span<const std::uint8_t>, const DecodeOptions&, std::string_view name) {
   fail(ErrorKind::unsupported, "picture",
        "{} is a JPEG, and this build of Lockstep has no decoder for it: install Debian's libturbojpeg0-dev, and build "
        "again",

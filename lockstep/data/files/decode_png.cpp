@@ -90,16 +90,26 @@ int orientation_of(const PngReader& reader, int without) {
   fail(ErrorKind::data, "picture", "{} is a damaged PNG: {}", name, source.problem);
 }
 
+/// Deflate makes at most 1032 bytes of one: a shorter file is cut off, and memory need not be taken to see that.
+void require_png_length(std::size_t pixel_bytes, std::size_t file_bytes, std::string_view name) {
+  constexpr std::size_t kMostOfAByte = 1032;
+  if (pixel_bytes / kMostOfAByte <= file_bytes) return;
+  fail(ErrorKind::data, "picture", "{} is a damaged PNG: its {} bytes are too few for the {} of its pixels", name,
+       file_bytes, pixel_bytes);
+}
+
 }  // namespace
 
-Picture decode_png(std::span<const std::uint8_t> encoded, std::string_view name, int& orientation) {
+Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
+                   int& orientation) {
   PngSource source{encoded};
   PngReader reader(source);
   if (reader.info == nullptr) fail(ErrorKind::io, "picture", "libpng cannot start, for lack of memory");
   if (!read_header(reader, source)) refuse_png(name, source);
   const auto width = png_get_image_width(reader.png, reader.info);
   const auto height = png_get_image_height(reader.png, reader.info);
-  require_picture_size(width, height, name);
+  require_picture_size(width, height, options.max_pixels, name);
+  require_png_length(png_get_rowbytes(reader.png, reader.info) * height, encoded.size(), name);
   if (!prepare_rows(reader)) refuse_png(name, source);
   if (png_get_rowbytes(reader.png, reader.info) != std::size_t{width} * 3) {
     fail(ErrorKind::data, "picture", "{} is a PNG of a kind that is not read", name);
@@ -113,7 +123,7 @@ Picture decode_png(std::span<const std::uint8_t> encoded, std::string_view name,
   return picture;
 }
 #else
-Picture decode_png(std::span<const std::uint8_t>, std::string_view name, int&) {
+Picture decode_png(std::span<const std::uint8_t>, const DecodeOptions&, std::string_view name, int&) {
   fail(ErrorKind::unsupported, "picture",
        "{} is a PNG, and this build of Lockstep has no decoder for it: install Debian's libpng-dev, and build again",
        name);

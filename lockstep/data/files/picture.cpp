@@ -49,20 +49,21 @@ void to_grey(Picture& picture) {
 
 }  // namespace
 
-void require_picture_size(std::int64_t width, std::int64_t height, std::string_view name) {
-  if (width > 0 && height > 0 && width <= kMostPixels / height) return;
-  fail(ErrorKind::data, "picture", "{} says that it has {} x {} pixels; from 1 to {} in all are read", name, width,
-       height, kMostPixels);
+void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t most, std::string_view name) {
+  if (width > 0 && height > 0 && width <= most / height) return;
+  fail(ErrorKind::data, "picture",
+       "{} says that it has {} x {} pixels; from 1 to {} in all are read; a data set's max_pixels is the limit", name,
+       width, height, most);
 }
 
 Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name) {
   int orientation = 1;
   Picture picture;
   if (begins_with(encoded, kJpeg)) {
-    picture = decode_jpeg(encoded, name);
+    picture = decode_jpeg(encoded, options, name);
     if (options.orientation) orientation = jpeg_orientation(encoded);
   } else if (begins_with(encoded, kPng)) {
-    picture = decode_png(encoded, name, orientation);
+    picture = decode_png(encoded, options, name, orientation);
     if (!options.orientation) orientation = 1;
   } else {
     fail(ErrorKind::data, "picture", "{} is no JPEG and no PNG: {}", name, found_instead(encoded));
@@ -90,5 +91,7 @@ bool has_picture_name(std::string_view file) {
   for (char& letter : ending) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return ending == "jpg" || ending == "jpeg" || ending == "png";
 }
+
+std::string_view picture_endings() { return ".jpg, .jpeg, .png"; }
 
 }  // namespace lockstep::data

@@ -17,18 +17,21 @@ struct Picture {
   std::vector<std::uint8_t> pixels;
 };
 
+/// Limits of pictures that a user says nothing else of. Pictures beyond them are refused before they are decoded.
+inline constexpr std::int64_t kMostPixels = 178'956'970, kMostScans = 100;
+
 struct DecodeOptions {
   int channels = 3;         ///< 3: grey pictures get three equal channels; 1: colours become grey (0.299, 0.587, 0.114)
   bool orientation = true;  ///< turn the picture as its EXIF orientation says
+  std::int64_t max_pixels = kMostPixels;
+  std::int64_t max_scans = kMostScans;  ///< of a JPEG, each of which goes over the whole picture
 };
-
-/// Larger pictures are refused from their header, before memory is taken for them.
-inline constexpr std::int64_t kMostPixels = 178'956'970;
 
 /// Decodes a JPEG (baseline or progressive; grey, YCbCr, RGB, CMYK, YCCK) or a PNG (1 to 16 bits; grey, palette,
 /// colours). 16 bits are rounded to 8, alpha is left out, Adobe's inverted CMYK becomes RGB. Thread-safe.
 ///
-/// Error(data), beginning with `name`, for other formats, damage, a file that is cut off, and more than kMostPixels;
+/// Error(data), beginning with `name`, for other formats, damage, a file that is cut off or too short for its picture,
+/// and what is beyond the limits;
 /// Error(unsupported), naming the Debian package, where this build lacks the library.
 Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
 
@@ -37,5 +40,7 @@ Picture read_picture(const std::string& file, const DecodeOptions& options);
 
 /// Whether a file's name ends as a picture's does: .jpg, .jpeg, .png in any case.
 bool has_picture_name(std::string_view file);
+/// Those endings, for messages.
+std::string_view picture_endings();
 
 }  // namespace lockstep::data

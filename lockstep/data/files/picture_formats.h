@@ -9,13 +9,14 @@
 
 namespace lockstep::data {
 
-/// Error(data) for a picture without pixels or with more than kMostPixels.
-void require_picture_size(std::int64_t width, std::int64_t height, std::string_view name);
+/// Error(data) for a picture without pixels or with more than `most`.
+void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t most, std::string_view name);
 
 /// RGB, not turned. Errors as decode_picture's.
-Picture decode_jpeg(std::span<const std::uint8_t> encoded, std::string_view name);
+Picture decode_jpeg(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
 
 /// RGB, not turned; `orientation` becomes that of the chunk eXIf, and stays where there is none.
-Picture decode_png(std::span<const std::uint8_t> encoded, std::string_view name, int& orientation);
+Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
+                   int& orientation);
 
 }  // namespace lockstep::data

@@ -86,37 +86,32 @@ void require_sides(const Tensor& pictures) {
 }  // namespace
 
 void describe(ConfigFields& fields, DbnetOptions& options) {
+  fields.field("backbone", options.backbone, one_of({"resnet", "mobilenet_v3"}), "what sees the pictures first");
   fields.field("depth", options.depth, between(18, 50), "layers of the ResNet: 18 or 50");
+  fields.field("width", options.width, between(0.1, 4),
+               "of mobilenet_v3, the large one: its numbers of channels to those of the paper");
   fields.field("channels", options.channels, between(4, 4096), "of the feature pyramid, a multiple of 4");
   fields.field("k", options.k, between(1, 1000), "steepness of the approximate binary map");
-  fields.field("backbone_weights", options.backbone_weights, a_path(),
-               "weights of the ResNet to begin with, with torchvision's names or MindCV's: safetensors, .pth of "
-               "torch.save or .ckpt of MindSpore; null: random ones");
+  fields.field(
+      "backbone_weights", options.backbone_weights, a_path(),
+      "weights of the backbone to begin with, with torchvision's names (ResNets) or MindCV's: safetensors, .pth "
+      "of torch.save or .ckpt of MindSpore; null: random ones");
 }
 
 Dbnet::Dbnet(const DbnetOptions& options) : options_(options) {
-  const auto shape = shape_of(options.depth);
   if (options.channels % 4 != 0) {
     fail(ErrorKind::config, "model.channels", "is {}; it has to be a multiple of 4", options.channels);
   }
-  backbone_ = register_module("backbone", std::make_shared<torch::nn::Module>());
-  stem_ =
-      backbone_->register_module("conv1", Conv2d(Conv2dOptions(3, kStemChannels, 7).stride(2).padding(3).bias(false)));
-  stem_norm_ = backbone_->register_module("bn1", BatchNorm2d(kStemChannels));
-  const auto width = [&](std::size_t stage) { return (kStemChannels << stage) * models::expansion(shape.block); };
-  for (std::size_t i = 0; i < kStages; ++i) {
-    stages_.push_back(backbone_->register_module(
-        fmt::format("layer{}", i + 1), models::residual_stage({.block = shape.block,
-                                                               .shortcut = models::Shortcut::projection,
-                                                               .in_channels = i == 0 ? kStemChannels : width(i - 1),
-                                                               .channels = kStemChannels << i,
-                                                               .depth = shape.depths[i],
-                                                               .stride = i == 0 ? 1 : 2})));
+  if (options.backbone == "mobilenet_v3") {
+    mobile_ = register_module("backbone", std::make_shared<MobileNetV3>(options.width));
+    backbone_ = mobile_;
+    widths_ = mobile_->channels();
+  } else {
+    build_resnet();
   }
-  models::initialize_residual(*backbone_);
   const auto fpn = register_module("fpn", std::make_shared<torch::nn::Module>());
   for (std::size_t i = 0; i < kStages; ++i) {
-    laterals_.push_back(fpn->register_module(fmt::format("lateral{}", i + 2), conv(width(i), options.channels, 1)));
+    laterals_.push_back(fpn->register_module(fmt::format("lateral{}", i + 2), conv(widths_[i], options.channels, 1)));
     outs_.push_back(fpn->register_module(fmt::format("out{}", i + 2), conv(options.channels, options.channels / 4, 3)));
   }
   const auto heads = register_module("head", std::make_shared<torch::nn::Module>());
@@ -126,13 +121,39 @@ Dbnet::Dbnet(const DbnetOptions& options) : options_(options) {
   initialize(*heads);
 }
 
-Tensor Dbnet::features(const Tensor& pictures) {
-  auto x = torch::max_pool2d(stem_norm_(stem_(pictures)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+void Dbnet::build_resnet() {
+  const auto shape = shape_of(options_.depth);
+  backbone_ = register_module("backbone", std::make_shared<torch::nn::Module>());
+  stem_ =
+      backbone_->register_module("conv1", Conv2d(Conv2dOptions(3, kStemChannels, 7).stride(2).padding(3).bias(false)));
+  stem_norm_ = backbone_->register_module("bn1", BatchNorm2d(kStemChannels));
+  for (std::size_t i = 0; i < kStages; ++i) {
+    widths_[i] = (kStemChannels << i) * models::expansion(shape.block);
+    stages_.push_back(backbone_->register_module(
+        fmt::format("layer{}", i + 1), models::residual_stage({.block = shape.block,
+                                                               .shortcut = models::Shortcut::projection,
+                                                               .in_channels = i == 0 ? kStemChannels : widths_[i - 1],
+                                                               .channels = kStemChannels << i,
+                                                               .depth = shape.depths[i],
+                                                               .stride = i == 0 ? 1 : 2})));
+  }
+  models::initialize_residual(*backbone_);
+}
+
+std::array<Tensor, kStages> Dbnet::levels(const Tensor& pictures) {
+  if (mobile_) return mobile_->levels(pictures);
   std::array<Tensor, kStages> levels;
+  auto x = torch::max_pool2d(stem_norm_(stem_(pictures)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   for (std::size_t i = 0; i < kStages; ++i) {
     x = stages_[i]->forward(x);
-    levels[i] = laterals_[i](x);
+    levels[i] = x;
   }
+  return levels;
+}
+
+Tensor Dbnet::features(const Tensor& pictures) {
+  auto levels = this->levels(pictures);
+  for (std::size_t i = 0; i < kStages; ++i) levels[i] = laterals_[i](levels[i]);
   for (std::size_t i = kStages - 1; i > 0; --i) levels[i - 1] = levels[i - 1] + enlarged(levels[i], levels[i - 1]);
   std::vector<Tensor> parts;
   for (std::size_t i = kStages; i > 0; --i) {
@@ -172,10 +193,16 @@ std::vector<std::string> Dbnet::load_backbone() {
   // torchvision's files also have a classifier, and older ones no counts of batches.
   torch::nn::Module view;
   for (const auto& child : backbone_->named_children()) view.register_module(child.key(), child.value());
-  view.register_module("fc", torch::nn::Linear(1, 1));
+  train::WeightNames names{.except = {"fc.*"}, .theirs = {kDownsampleOfMindcv, {"classifier.", "fc."}}};
+  if (mobile_) {
+    const auto classifier = view.register_module("classifier", std::make_shared<torch::nn::Module>());
+    for (const auto* layer : {"0", "3"}) classifier->register_module(layer, torch::nn::Linear(1, 1));
+    names = {.except = {"classifier.*"}};
+  } else {
+    view.register_module("fc", torch::nn::Linear(1, 1));
+  }
   try {
-    auto remarks = train::load_weights(view, *options_.backbone_weights,
-                                       {.except = {"fc.*"}, .theirs = {kDownsampleOfMindcv, {"classifier.", "fc."}}});
+    auto remarks = train::load_weights(view, *options_.backbone_weights, names);
     remarks.insert(remarks.begin(),
                    fmt::format("the backbone begins with the weights in {}", *options_.backbone_weights));
     return remarks;

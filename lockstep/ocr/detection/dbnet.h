@@ -2,10 +2,12 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/ocr/detection/mobilenet_v3.h>
 #include <lockstep/train/weights/weight_names.h>
 
 #include <torch/torch.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +16,11 @@
 namespace lockstep::ocr {
 
 struct DbnetOptions {
-  std::int64_t depth = 50;      ///< of the ResNet: 18 or 50
-  std::int64_t channels = 256;  ///< of the feature pyramid
-  double k = 50;                ///< steepness of the approximate binary map
+  std::string backbone = "resnet";  ///< resnet or mobilenet_v3
+  std::int64_t depth = 50;          ///< of the ResNet: 18 or 50
+  double width = 0.5;               ///< of MobileNetV3: its channels to those of the paper
+  std::int64_t channels = 256;      ///< of the feature pyramid
+  double k = 50;                    ///< steepness of the approximate binary map
   std::optional<std::string> backbone_weights{};
 };
 void describe(ConfigFields& fields, DbnetOptions& options);
@@ -28,8 +32,8 @@ struct TextMaps {
   torch::Tensor binary;     ///< in training only: sigmoid(k * (probability - threshold))
 };
 
-/// ResNet-18 or -50 with torchvision's names below `backbone.`, a feature pyramid `fpn.`, and two equal heads,
-/// `head.segm.` and `head.thresh.`.
+/// ResNet-18 or -50 with torchvision's names below `backbone.`, or MobileNetV3 with MindCV's, a feature pyramid `fpn.`,
+/// and two equal heads, `head.segm.` and `head.thresh.`.
 class Dbnet : public torch::nn::Module, public train::KnowsOtherNames {
  public:
   explicit Dbnet(const DbnetOptions& options);
@@ -40,16 +44,20 @@ class Dbnet : public torch::nn::Module, public train::KnowsOtherNames {
   /// Those of MindOCR.
   std::vector<train::Rename> other_names() const override;
 
-  /// Loads options.backbone_weights, torchvision's names or MindCV's. The classifier is passed over. What was done,
-  /// for people. Error(config) naming the key.
+  /// Loads options.backbone_weights, torchvision's names or MindCV's (of MobileNetV3 the latter only). The classifier
+  /// is passed over. What was done, for people. Error(config) naming the key.
   std::vector<std::string> load_backbone();
 
  private:
+  void build_resnet();
+  std::array<torch::Tensor, 4> levels(const torch::Tensor& pictures);
   torch::Tensor features(const torch::Tensor& pictures);
   torch::Tensor head(torch::nn::Sequential& branch, const torch::Tensor& features);
 
   DbnetOptions options_;
+  std::array<std::int64_t, 4> widths_{};  ///< channels of the backbone's levels, finest first
   std::shared_ptr<torch::nn::Module> backbone_;
+  std::shared_ptr<MobileNetV3> mobile_;  ///< the backbone, where it is that; none of the next three then
   torch::nn::Conv2d stem_ = nullptr;
   torch::nn::BatchNorm2d stem_norm_ = nullptr;
   std::vector<torch::nn::Sequential> stages_;  ///< finest first

@@ -13,7 +13,7 @@ namespace lockstep::ocr {
 void add_detection_parts(train::Parts& parts) {
   parts.models.push_back(
       {.name = "dbnet",
-       .doc = "finds text by segmentation with a learned threshold; ResNet-18 or -50",
+       .doc = "finds text by segmentation with a learned threshold; ResNet-18, -50 or MobileNetV3",
        .options = PartOptions::of(DbnetOptions{}),
        .make = [](const PartOptions& options) { return std::make_shared<Dbnet>(options.as<DbnetOptions>()); },
        .task = "text_detection",

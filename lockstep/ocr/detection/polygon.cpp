@@ -3,6 +3,8 @@
 
 #include <polyclipping/clipper.hpp>
 
+#include <opencv2/imgproc.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -115,6 +117,43 @@ bool is_simple(const Polygon& polygon) {
     }
   }
   return true;
+}
+
+std::optional<Polygon> untangled(const Polygon& polygon) {
+  constexpr double kNearlyAll = 0.9;
+  if (is_simple(polygon)) return polygon;
+  if (polygon.size() == 4) {
+    cv::Point2d mean;
+    for (const auto& corner : polygon) mean += corner / 4.0;
+    Polygon around = polygon;
+    std::ranges::sort(around, {},
+                      [&](const cv::Point2d& corner) { return std::atan2(corner.y - mean.y, corner.x - mean.x); });
+    std::ranges::rotate(around, std::ranges::find(around, polygon.front()));
+    if (is_simple(around)) return around;
+  }
+  ClipperLib::Paths pieces;
+  ClipperLib::SimplifyPolygon(to_path(polygon, kFine), pieces, ClipperLib::pftNonZero);
+  double largest = 0, all = 0;
+  const ClipperLib::Path* chosen = nullptr;
+  for (const auto& piece : pieces) {
+    const double size = std::abs(ClipperLib::Area(piece));
+    all += size;
+    if (size > largest) chosen = &piece;
+    largest = std::max(largest, size);
+  }
+  if (chosen == nullptr || largest < kNearlyAll * all) return std::nullopt;
+  Polygon simple;
+  for (const auto& corner : *chosen) {
+    simple.emplace_back(static_cast<double>(corner.X) / kFine, static_cast<double>(corner.Y) / kFine);
+  }
+  if (!is_simple(simple)) return std::nullopt;
+  return simple;
+}
+
+Polygon convex_around(const Polygon& polygon) {
+  std::vector<cv::Point2f> corners(polygon.begin(), polygon.end()), hull;
+  if (!corners.empty()) cv::convexHull(corners, hull);
+  return {hull.begin(), hull.end()};
 }
 
 double overlap(const Polygon& a, const Polygon& b) {

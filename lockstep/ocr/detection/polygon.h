@@ -3,6 +3,7 @@
 
 #include <opencv2/core.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace lockstep::ocr {
@@ -26,6 +27,14 @@ std::vector<Polygon> offset(const Polygon& polygon, double distance);
 
 /// Whether it has an area and no edge crosses or touches another one.
 bool is_simple(const Polygon& polygon);
+
+/// A simple polygon in the place of one whose edges cross: the same four corners in the order around them, or the piece
+/// that has nearly all (9/10) of what the edges enclose. The polygon itself where it is simple; nullopt where none of
+/// this is.
+std::optional<Polygon> untangled(const Polygon& polygon);
+
+/// The smallest convex polygon around the corners.
+Polygon convex_around(const Polygon& polygon);
 
 /// The area that both cover. Exact to about 1/1000 of a pixel of each coordinate.
 double overlap(const Polygon& a, const Polygon& b);

@@ -9,8 +9,20 @@
 namespace lockstep::ocr {
 namespace {
 
-void fill(cv::Mat& map, const Polygon& polygon, int value) {
-  cv::fillPoly(map, std::vector<std::vector<cv::Point>>{cut_corners(polygon)}, cv::Scalar(value));
+constexpr double kLeastArea = 1;  // pixels
+
+/// Pieces that do not overlap; one within another is a hole.
+void fill(cv::Mat& map, const std::vector<Polygon>& pieces, int value) {
+  std::vector<std::vector<cv::Point>> outlines;
+  outlines.reserve(pieces.size());
+  for (const auto& piece : pieces) outlines.push_back(cut_corners(piece));
+  cv::fillPoly(map, outlines, cv::Scalar(value));
+}
+
+cv::Rect2d bounds_of(const std::vector<Polygon>& pieces) {
+  Polygon all;
+  for (const auto& piece : pieces) all.insert(all.end(), piece.begin(), piece.end());
+  return bounds(all);
 }
 
 void add_border(BorderMap& map, const Polygon& polygon, const BorderOptions& options) {
@@ -18,8 +30,8 @@ void add_border(BorderMap& map, const Polygon& polygon, const BorderOptions& opt
   if (reach <= 0) return;
   const auto grown = offset(polygon, reach);
   if (grown.empty()) return;
-  fill(map.mask, grown.front(), 1);
-  const auto box = bounds(grown.front());
+  fill(map.mask, grown, 1);
+  const auto box = bounds_of(grown);
   const cv::Point low(static_cast<int>(box.x), static_cast<int>(box.y));
   const cv::Point high(static_cast<int>(box.x + box.width), static_cast<int>(box.y + box.height));
   const cv::Rect part = cv::Rect(low, high + cv::Point(1, 1)) & cv::Rect({0, 0}, map.threshold.size());
@@ -48,14 +60,16 @@ ShrinkMap shrink_map(Words& words, int height, int width, const ShrinkOptions& o
   for (auto& word : words) {
     const auto box = bounds(word.polygon);
     std::vector<Polygon> shrunk;
-    if (!word.ignored && std::min(box.width, box.height) >= options.min_text_size) {
+    // Nothing can be taken off a shape without area: its outline would become text.
+    const bool has_area = area(word.polygon) >= kLeastArea;
+    if (!word.ignored && has_area && std::min(box.width, box.height) >= options.min_text_size) {
       shrunk = offset(word.polygon, -shrink_distance(word.polygon, options.shrink_ratio));
     }
     if (shrunk.empty()) {
       word.ignored = true;
-      fill(map.mask, word.polygon, 0);
+      fill(map.mask, {word.polygon}, 0);
     } else {
-      fill(map.text, shrunk.front(), 1);
+      fill(map.text, shrunk, 1);
     }
   }
   return map;

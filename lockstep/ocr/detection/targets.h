@@ -27,8 +27,9 @@ struct ShrinkMap {
   cv::Mat mask;  ///< uint8 [H, W], 1 where a pixel counts
 };
 
-/// Words that are too small, or of which nothing is left, become ignored. Ignored words are 0 in the mask. Of a word
-/// that falls into several pieces the first is taken. Pure.
+/// Words that are too small, have no area, or of which nothing is left, become ignored. Ignored words are 0 in the
+/// mask. A word that falls into several pieces is text in each of them. The direction of the corners says nothing.
+/// Pure.
 ShrinkMap shrink_map(Words& words, int height, int width, const ShrinkOptions& options);
 
 struct BorderOptions {

@@ -32,7 +32,10 @@ class TextBoxes final : public samples::Dataset {
     const auto path = (folder_ / labelled.name).string();
     data::Picture picture;
     try {
-      picture = data::read_picture(path, {.channels = 3, .orientation = options_.orientation});
+      picture = data::read_picture(path, {.channels = 3,
+                                          .orientation = options_.orientation,
+                                          .max_pixels = options_.max_pixels,
+                                          .max_scans = options_.max_scans});
     } catch (const Error& error) {
       throw Error(error.kind(), error.where(), error.message(), {labelled.label_file, labelled.line});
     }
@@ -81,7 +84,11 @@ void describe(ConfigFields& fields, TextBoxesOptions& options) {
   fields.field("train_pictures", options.train_pictures, a_path(), "folder of the training pictures");
   fields.field("eval", options.eval, a_path(), "as `train`, for evaluation; empty: no evaluation");
   fields.field("eval_pictures", options.eval_pictures, a_path(), "folder of the pictures for evaluation");
+  fields.field("labels", options.labels, one_of({"auto", "list", "icdar2015", "mlt", "icdar2013"}),
+               "form of the labels: list is MindOCR's and PaddleOCR's file; the others are lines of gt_NAME.txt, "
+               "x1,...,y4,TEXT, x1,...,y4,SCRIPT,TEXT, or left top right bottom \"TEXT\"; auto: as most lines are");
   fields.field("orientation", options.orientation, anything(), "turn pictures as their EXIF orientation says");
+  samples::describe_picture_limits(fields, options.max_pixels, options.max_scans);
   data::describe_on_error(fields, options.on_error);
 }
 
@@ -94,9 +101,8 @@ std::shared_ptr<const samples::Dataset> load_text_boxes(const TextBoxesOptions& 
   const auto file = root / labels;
   const auto folder = root / (trains ? options.train_pictures : options.eval_pictures);
   data::BadItems bad(options.on_error == "skip", "labels of " + file.string());
-  const auto try_to = [&](const std::function<void()>& read) { return bad.try_to(read); };
-  auto pictures =
-      fs::is_directory(file) ? read_icdar_folder(file, folder, key, try_to) : read_label_file(file, key, try_to);
+  const LabelReading reading{key, options.labels, bad};
+  auto pictures = fs::is_directory(file) ? read_icdar_folder(file, folder, reading) : read_label_file(file, reading);
   bad.report(static_cast<std::int64_t>(pictures.size()) + bad.count());
   if (pictures.empty()) fail(ErrorKind::config, key, "{} has labels of no picture", file.string());
   return std::make_shared<TextBoxes>(std::move(pictures), folder, options);

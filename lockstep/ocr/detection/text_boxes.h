@@ -3,6 +3,7 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/data/dataset.h>
+#include <lockstep/data/files/picture.h>
 #include <lockstep/samples/dataset.h>
 
 #include <memory>
@@ -16,7 +17,9 @@ struct TextBoxesOptions {
   std::string train_pictures;  ///< folder of the training pictures
   std::string eval;            ///< the same for evaluation; empty: none
   std::string eval_pictures;
-  bool orientation = true;        ///< obey EXIF
+  std::string labels = "auto";  ///< auto, list, icdar2015, mlt or icdar2013
+  bool orientation = true;      ///< obey EXIF
+  std::int64_t max_pixels = data::kMostPixels, max_scans = data::kMostScans;
   std::string on_error = "fail";  ///< fail or skip
 };
 void describe(ConfigFields& fields, TextBoxesOptions& options);

@@ -11,6 +11,8 @@
 
 #include <fmt/ranges.h>
 
+#include <opencv2/core.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -143,10 +145,13 @@ struct ResizeOptions {
   std::vector<std::int64_t> size;
   std::int64_t longest = 0;
   std::int64_t multiple = 32;
+  bool keep_ratio = false;
 };
 void describe(ConfigFields& fields, ResizeOptions& options) {
   fields.field("size", options.size, between(1, kMostSide),
                "[height, width] of the result, whatever the picture's ratio; empty: as `longest` says");
+  fields.field("keep_ratio", options.keep_ratio, anything(),
+               "with size: the picture keeps its ratio, and is filled up with black at the right and below");
   fields.field("longest", options.longest, between(0, kMostSide),
                "without size: pictures are made smaller until their longer side is this; 0: they are not");
   fields.field("multiple", options.multiple, between(1, 1024),
@@ -172,8 +177,22 @@ Transform make_resize(const PartOptions& part, const TransformStep&) {
   }
   return on_text([options](TextPicture& picture, Sample& sample, const Chance&) {
     const double height = picture.pixels.rows, width = picture.pixels.cols;
-    const auto [new_height, new_width] = size_for(picture, options);
-    stretch(picture, new_height, new_width);
+    auto [new_height, new_width] = size_for(picture, options);
+    if (options.keep_ratio && !options.size.empty()) {
+      const auto full_height = new_height, full_width = new_width;
+      const double factor = std::min(full_height / height, full_width / width);
+      new_height = std::clamp(static_cast<int>(std::nearbyint(height * factor)), 1, full_height);
+      new_width = std::clamp(static_cast<int>(std::nearbyint(width * factor)), 1, full_width);
+      stretch(picture, new_height, new_width);
+      const int below = full_height - new_height, right = full_width - new_width;
+      if (below + right > 0) {
+        cv::Mat filled;
+        cv::copyMakeBorder(picture.pixels, filled, 0, below, 0, right, cv::BORDER_CONSTANT);
+        picture.pixels = filled;
+      }
+    } else {
+      stretch(picture, new_height, new_width);
+    }
     const double y = new_height / height, x = new_width / width;
     const auto before = sample.tensors.find(kFrame);
     sample.tensors[kFrame] = before == sample.tensors.end()

@@ -2,11 +2,12 @@
 #include <lockstep/ocr/mindocr/convert.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/ocr/mindocr/given_keys.h>
 #include <lockstep/ocr/mindocr/model_keys.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -43,6 +44,23 @@ void convert_system(Conversion& c) {
   c.given.take_if("system.val_start_epoch", {"1"});
 }
 
+/// Here the rate falls over all epochs behind the warm-up.
+void remark_decay_epochs(Conversion& c) {
+  const auto decay = c.given.take_text("scheduler.decay_epochs");
+  const auto value_of = [](const ConfigNode* section, const char* key) {
+    const auto* node = section == nullptr ? nullptr : section->find(key);
+    return node == nullptr ? std::nullopt : parse_number(node->scalar);
+  };
+  const auto epochs = value_of(c.ours.find("train"), "epochs"),
+             warm = value_of(c.ours.find("scheduler"), "warmup_epochs");
+  const auto given = parse_number(decay);
+  if (given && epochs && *given != *epochs - warm.value_or(0)) {
+    c.lost.push_back(
+        fmt::format("scheduler.decay_epochs ({}; here the rate falls over all {} epochs behind the warm-up)", decay,
+                    *epochs - warm.value_or(0)));
+  }
+}
+
 void convert_schedule(Conversion& c) {
   const auto name = c.given.take_text("scheduler.scheduler");
   carry(c, "scheduler.lr", "optimizer.lr");
@@ -55,7 +73,7 @@ void convert_schedule(Conversion& c) {
   } else if (name == "cosine_decay" || name == "warmup_cosine_decay") {
     set_key(c.ours, "scheduler.name", text_node("cosine"));
     carry(c, "scheduler.min_lr", "scheduler.min_lr");
-    c.given.take("scheduler.decay_epochs");  // those behind the warm-up
+    remark_decay_epochs(c);
   } else if (name == "polynomial_decay") {
     set_key(c.ours, "scheduler.name", text_node("polynomial"));
     decay("scheduler.power");
@@ -73,6 +91,26 @@ void convert_schedule(Conversion& c) {
   }
 }
 
+void convert_betas(Conversion& c) {
+  auto first = c.given.take("optimizer.beta1"), second = c.given.take("optimizer.beta2");
+  if (!first && !second) return;
+  set_key(c.ours, "optimizer.betas",
+          list_node({first ? std::move(*first) : text_node("0.9"), second ? std::move(*second) : text_node("0.999")}));
+}
+
+/// Whether the optimizer's list of parameters without decay is that of norms and biases.
+bool takes_norms_and_biases(Conversion& c) {
+  const bool groups = c.given.take_text("optimizer.grouping_strategy") == "filter_norm_and_bias";
+  const auto list = c.given.take("optimizer.no_weight_decay_params");
+  if (!list) return groups;
+  std::vector<std::string> names;
+  for (const auto& item : list->items) names.push_back(item.scalar);
+  std::ranges::sort(names);
+  if (names == std::vector<std::string>{"beta", "bias", "gamma"}) return true;
+  if (!names.empty()) c.lost.push_back(fmt::format("optimizer.no_weight_decay_params ({})", fmt::join(names, ", ")));
+  return groups;
+}
+
 void convert_optimizer(Conversion& c) {
   auto name = c.given.take_text("optimizer.opt");
   std::ranges::transform(name, name.begin(), [](char letter) { return static_cast<char>(std::tolower(letter)); });
@@ -85,9 +123,15 @@ void convert_optimizer(Conversion& c) {
     c.lost.push_back(fmt::format("optimizer.opt ({})", name));
     c.notes.push_back("give optimizer.name: Lockstep has no optimizer of that name");
   }
-  if (name == "momentum") carry(c, "optimizer.momentum", "optimizer.momentum");
+  if (name == "momentum") {
+    carry(c, "optimizer.momentum", "optimizer.momentum");
+  } else if (name.starts_with("adam")) {
+    c.given.take("optimizer.momentum");  // which MindOCR's Adams do not use
+  }
+  convert_betas(c);
   carry(c, "optimizer.weight_decay", "optimizer.weight_decay");
-  if (is_true(c.given.take_text("optimizer.filter_bias_and_bn"))) {
+  const bool filters = is_true(c.given.take_text("optimizer.filter_bias_and_bn"));
+  if (takes_norms_and_biases(c) || filters) {
     set_key(c.ours, "optimizer.no_decay", list_node({text_node("norms"), text_node("biases")}));
   }
   c.given.take_if("optimizer.nesterov", {"False"});
@@ -128,7 +172,9 @@ void convert_training(Conversion& c) {
     set_key(c.ours, "checkpoint.resume", text_node(is_true(resume) ? "auto" : is_false(resume) ? "none" : resume));
   }
   // `lockstep eval` gets its weights from the command line.
-  c.given.pass_over("eval", {"ckpt_load_path", "dataset_sink_mode"});
+  c.given.pass_over("eval", {"ckpt_load_path", "dataset_sink_mode", "pred_cast_fp32"});
+  c.given.pass_over("train", {"pred_cast_fp32"});  // losses are of float32 here
+  c.given.take("predict");                         // `lockstep predict` uses the transforms of evaluation
 }
 
 void convert_loaders(Conversion& c) {
@@ -143,10 +189,20 @@ void convert_loaders(Conversion& c) {
   const auto drops = c.given.take_text("train.loader.drop_remainder");
   if (!drops.empty()) set_key(c.ours, "data.remainder", text_node(is_true(drops) ? "drop" : "exact"));
   for (const auto* split : {"train", "eval"}) {
-    c.given.pass_over(fmt::format("{}.loader", split), {"max_rowsize", "prefetch_size", "python_multiprocessing",
-                                                        "drop_remainder", "shuffle", "num_workers", "batch_size"});
+    c.given.pass_over(
+        fmt::format("{}.loader", split),
+        {"max_rowsize", "prefetch_size", "python_multiprocessing", "drop_remainder", "shuffle", "num_workers",
+         "batch_size", "num_workers_dataset", "prefetch", "using_multiprocess_for_pipeline"});
     c.given.pass_over(fmt::format("{}.dataset", split),
-                      {"output_columns", "net_input_column_index", "label_column_index", "shuffle", "extra_data_num"});
+                      {"output_columns", "net_input_column_index", "label_column_index", "shuffle", "extra_data_num",
+                       "num_columns_to_net", "num_columns_of_labels"});
+    if (const auto ratios = c.given.take(fmt::format("{}.dataset.sample_ratios", split))) {
+      for (const auto& ratio : ratios->items) {
+        if (ratio.scalar != "1" && ratio.scalar != "1.0") {
+          c.lost.push_back(fmt::format("{}.dataset.sample_ratios ({})", split, ratio.scalar));
+        }
+      }
+    }
     c.given.take_if(fmt::format("{}.dataset.sample_ratio", split), {"1", "1.0"});
   }
 }

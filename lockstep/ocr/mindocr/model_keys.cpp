@@ -1,10 +1,17 @@
 // The converter of MindOCR's model, loss, postprocess, data set and transform keys, for detection and recognition.
 #include <lockstep/ocr/mindocr/model_keys.h>
 
-#include <fmt/format.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -16,6 +23,8 @@ using Arguments = std::vector<std::pair<std::string, ConfigNode>>;
 void set_text(Conversion& c, std::string_view path, std::string text) {
   set_key(c.ours, path, text_node(std::move(text)));
 }
+
+bool says_yes(std::string_view text) { return text == "True" || text == "true"; }
 
 ConfigNode numbers(std::initializer_list<const char*> texts) {
   std::vector<ConfigNode> items;
@@ -63,6 +72,25 @@ ConfigNode normalize_of(Step& step) {
   return named_node("normalize", arguments);
 }
 
+/// A picture of an evaluation to a size of multiples of 32.
+ConfigNode resize_of(Step& step, Conversion& c) {
+  auto& given = step.given();
+  const auto ratio = given.take_text("keep_ratio");
+  const bool keeps_ratio = step.name() == "ScalePadImage" || ratio.empty() || says_yes(ratio);
+  given.pass_over("", {"padding", "force_divisable"});
+  const auto limit = given.take_text("limit_type");
+  if (auto size = given.take("target_size")) {
+    given.pass_over("", {"divisor", "limit_side_len"});
+    Arguments arguments{{"size", std::move(*size)}};
+    if (keeps_ratio) arguments.emplace_back("keep_ratio", text_node("true"));
+    return named_node("text_resize", arguments);
+  }
+  if (limit != "max" && given.take("limit_side_len")) {
+    c.lost.push_back("DetResize.limit_type (min: small pictures are not enlarged here)");
+  }
+  return named_node("text_resize", taken(step, {{"limit_side_len", "longest"}, {"divisor", "multiple"}}));
+}
+
 /// Our step; nullopt where it needs none.
 std::optional<ConfigNode> detection_step(Step& step, Conversion& c) {
   const auto& name = step.name();
@@ -71,9 +99,10 @@ std::optional<ConfigNode> detection_step(Step& step, Conversion& c) {
     given.take_if("img_mode", {"RGB"});
     given.take_if("to_float32", {"False"});
     given.take_if("keep_ori", {"False"});
-    if (given.take_text("ignore_orientation") == "True") set_text(c, "data.orientation", "false");
+    if (says_yes(given.take_text("ignore_orientation"))) set_text(c, "data.orientation", "false");
     return std::nullopt;
   }
+  if (name == "Decode") return std::nullopt;
   if (name == "DetLabelEncode" || name == "ValidatePolygons") {
     given.take_if("min_area", {"1", "1.0"});
     given.pass_over("", {"clip_to_visible_area"});
@@ -105,28 +134,64 @@ std::optional<ConfigNode> detection_step(Step& step, Conversion& c) {
     return named_node("text_border_map",
                       taken(step, {{"shrink_ratio", "shrink_ratio"}, {"thresh_min", "low"}, {"thresh_max", "high"}}));
   }
-  if (name == "DetResize") {
-    given.take_if("keep_ratio", {"False"});
-    given.pass_over("", {"limit_type", "padding", "force_divisable"});
-    if (auto size = given.take("target_size")) {
-      given.pass_over("", {"divisor"});
-      return named_node("text_resize", {{"size", std::move(*size)}});
-    }
-    return named_node("text_resize", taken(step, {{"limit_side_len", "longest"}, {"divisor", "multiple"}}));
-  }
-  if (name == "NormalizeImage") return normalize_of(step);
-  if (name == "ToCHWImage") return text_node("hwc2chw");
+  if (name == "DetResize" || name == "ScalePadImage") return resize_of(step, c);
+  if (name == "NormalizeImage" || name == "Normalize") return normalize_of(step);
+  if (name == "ToCHWImage" || name == "HWC2CHW") return text_node("hwc2chw");
   c.lost.push_back("the transform " + name);
   return std::nullopt;
 }
 
-std::optional<ConfigNode> recognition_step(Step& step, Conversion& c, bool trains) {
+/// RecResizeNormForInfer and RecResizeNormImg: a size, and numbers from bytes.
+std::vector<ConfigNode> resize_and_normalize(Step& step, Conversion& c) {
+  auto& given = step.given();
+  given.pass_over("", {"infer_mode", "character_dict_path", "interpolation"});
+  const auto text_or = [&](const char* key, const char* otherwise) {
+    auto text = given.take_text(key);
+    return text.empty() ? std::string(otherwise) : text;
+  };
+  ConfigNode size;
+  bool keeps_ratio = false;
+  if (step.name() == "RecResizeNormForInfer") {
+    size = list_node({text_node(text_or("target_height", "32")), text_node(text_or("target_width", "320"))});
+    keeps_ratio = says_yes(text_or("keep_ratio", "True"));
+    const bool pads = says_yes(text_or("padding", "False"));
+    if (keeps_ratio && !pads) {
+      c.notes.push_back("RecResizeNormForInfer fills narrow pictures up to target_width here, with padding or without");
+    }
+  } else {
+    size = given.take("image_shape").value_or(numbers({"32", "320"}));
+    keeps_ratio = says_yes(text_or("padding", "True"));
+  }
+  const bool fills_zeros = says_yes(text_or("norm_before_pad", "False"));
+  Arguments scale;
+  std::string fill = "127";
+  for (const auto* key : {"mean", "std"}) {
+    auto value = given.take(key).value_or(numbers({"127.0", "127.0", "127.0"}));
+    if (std::string_view(key) == "mean" && !value.items.empty()) fill = value.items.front().scalar;
+    scale.emplace_back(key, std::move(value));
+  }
+  Arguments shape{{"size", std::move(size)}};
+  if (keeps_ratio && fills_zeros) {
+    // What becomes 0 by the mean: a byte, as bytes are filled up here.
+    const auto mean = parse_number(fill);
+    if (mean && *mean == std::floor(*mean)) {
+      shape.emplace_back("fill", text_node(fmt::format("{}", static_cast<int>(*mean))));
+    } else {
+      c.lost.push_back(fmt::format("{}.norm_before_pad (mean {})", step.name(), fill));
+    }
+  }
+  return {named_node(keeps_ratio ? "resize_to_height" : "resize", shape), named_node("normalize", scale)};
+}
+
+std::vector<ConfigNode> recognition_step(Step& step, Conversion& c, bool trains) {
   const auto& name = step.name();
   auto& given = step.given();
+  if (name == "RecResizeNormForInfer" || name == "RecResizeNormImg") return resize_and_normalize(step, c);
+  if (name == "Decode") return {};
   if (name == "DecodeImage") {
-    given.take_if("img_mode", {"RGB"});
+    given.take_if("img_mode", {"RGB", "BGR"});  // ours are RGB, as the network's input is in both cases
     given.take_if("to_float32", {"False"});
-    return std::nullopt;
+    return {};
   }
   if (name == "RecCTCLabelEncode") {
     for (const auto& [theirs, ours] :
@@ -137,22 +202,115 @@ std::optional<ConfigNode> recognition_step(Step& step, Conversion& c, bool train
       auto value = given.take(theirs);
       if (value && trains) set_key(c.ours, ours, std::move(*value));
     }
-    return std::nullopt;
+    return {};
   }
-  if (name == "Rotate90IfVertical") return named_node("turn_tall", taken(step, {{"threshold", "ratio"}}));
+  if (name == "Rotate90IfVertical") return {named_node("turn_tall", taken(step, {{"threshold", "ratio"}}))};
   if (name == "RecResizeImg") {
     given.pass_over("", {"infer_mode", "character_dict_path"});
     const auto padding = given.take_text("padding");
-    return named_node(padding == "True" ? "resize_to_height" : "resize", taken(step, {{"image_shape", "size"}}));
+    return {named_node(says_yes(padding) ? "resize_to_height" : "resize", taken(step, {{"image_shape", "size"}}))};
   }
-  if (name == "NormalizeImage") return normalize_of(step);
-  if (name == "ToCHWImage") return text_node("hwc2chw");
+  if (name == "NormalizeImage" || name == "Normalize") return {normalize_of(step)};
+  if (name == "ToCHWImage" || name == "HWC2CHW") return {text_node("hwc2chw")};
   c.lost.push_back("the transform " + name);
-  return std::nullopt;
+  return {};
 }
 
-/// Makes our step of one of theirs.
-using StepOf = std::function<std::optional<ConfigNode>(Step&, bool trains)>;
+/// MindOCR's models by a part that no other one has: where it is named, what it is called, and the model's name.
+struct ForeignPart {
+  std::string_view path;
+  std::string_view part;
+  std::string_view model;
+};
+constexpr std::array<ForeignPart, 21> kForeignParts = {
+    {{"model.head.name", "PSEHead", "PSENet"},
+     {"model.neck.name", "PSEFPN", "PSENet"},
+     {"model.head.name", "EASTHead", "EAST"},
+     {"model.neck.name", "EASTFPN", "EAST"},
+     {"model.head.name", "FCEHead", "FCENet"},
+     {"model.neck.name", "FCEFPN", "FCENet"},
+     {"model.neck.name", "RSEFPN", "the detector of PP-OCRv3"},
+     {"model.head.name", "DBHeadEnhance", "the detector of PP-OCRv3"},
+     {"model.head.name", "AttentionHead", "RARE"},
+     {"model.head.name", "MasterDecoder", "MASTER"},
+     {"model.backbone.name", "rec_master_resnet31", "MASTER"},
+     {"model.backbone.name", "SVTRNet", "SVTR"},
+     {"model.backbone.name", "rec_svtr", "SVTR"},
+     {"model.head.name", "VisionLANHead", "VisionLAN"},
+     {"model.head.name", "VLHead", "VisionLAN"},
+     {"model.backbone.name", "visionlan_resnet", "VisionLAN"},
+     {"model.head.name", "RobustScannerHead", "RobustScanner"},
+     {"model.head.name", "ABINetHead", "ABINet"},
+     {"model.backbone.name", "abinet_backbone", "ABINet"},
+     {"model.head.name", "CANHead", "CAN"},
+     {"model.backbone.name", "can_densenet", "CAN"}}};
+
+[[noreturn]] void refuse_model(std::string_view path, const std::string& value, std::string_view model) {
+  fail(ErrorKind::config, path,
+       "is {}{}{}, and that model is not here; here are DBNet (model.backbone det_resnet18, det_resnet50 or "
+       "det_mobilenet_v3, neck DBFPN, head DBHead) and CRNN (rec_resnet34 or rec_vgg7, RNNEncoder, CTCHead)",
+       value.empty() ? "missing" : value, model.empty() ? "" : ", a part of ", model);
+}
+
+struct KnownParts {
+  std::vector<std::string_view> backbones, necks, heads;
+};
+
+/// Error(config) for a model of other parts, by its name.
+void require_known_model(const GivenKeys& theirs, const KnownParts& known) {
+  auto given = theirs;
+  std::map<std::string, std::string, std::less<>> parts;
+  for (const auto* part : {"backbone", "neck", "head", "transform"}) {
+    const auto path = fmt::format("model.{}.name", part);
+    parts[path] = given.take_text(path);
+  }
+  for (const auto& foreign : kForeignParts) {
+    const auto& value = parts[std::string(foreign.path)];
+    if (value == foreign.part) refuse_model(foreign.path, value, foreign.model);
+  }
+  const auto transform = parts["model.transform.name"];
+  if (!transform.empty()) refuse_model("model.transform.name", transform, "");
+  if (says_yes(given.take_text("model.neck.use_asf"))) refuse_model("model.neck.use_asf", "True", "DBNet++");
+  const auto require = [&](const std::string& path, const std::vector<std::string_view>& names, bool may_be_missing) {
+    const auto& value = parts[path];
+    if (value.empty() && may_be_missing) return;
+    if (std::ranges::find(names, value) == names.end()) refuse_model(path, value, "");
+  };
+  require("model.backbone.name", known.backbones, false);
+  require("model.neck.name", known.necks, true);
+  require("model.head.name", known.heads, true);
+}
+
+/// MobileNetV3 of those sizes that DBNet of MindOCR has.
+void convert_mobilenet(Conversion& c) {
+  set_text(c, "model.backbone", "mobilenet_v3");
+  carry(c, "model.backbone.alpha", "model.width");
+  if (const auto* model = c.ours.find("model"); model->find("width") == nullptr) set_text(c, "model.width", "1");
+  const auto architecture = c.given.take_text("model.backbone.architecture");
+  if (!architecture.empty() && architecture != "large") {
+    refuse_model("model.backbone.architecture", architecture, "another MobileNetV3 than the large one");
+  }
+  if (const auto stages = c.given.take("model.backbone.out_stages")) {
+    std::vector<std::string> numbers;
+    for (const auto& stage : stages->items) numbers.push_back(stage.scalar);
+    if (numbers != std::vector<std::string>{"5", "8", "14", "20"}) {
+      c.lost.push_back(
+          fmt::format("model.backbone.out_stages ([{}], here they are 5, 8, 14, 20)", fmt::join(numbers, ", ")));
+    }
+  }
+  const auto given_or = [](std::string value, const char* otherwise) { return value.empty() ? otherwise : value; };
+  const auto squeeze = given_or(c.given.take_text("model.backbone.bottleneck_params.se_version"), "SqueezeExcite");
+  const auto expand = given_or(c.given.take_text("model.backbone.bottleneck_params.always_expand"), "False");
+  if (squeeze != "SqueezeExciteV2" || !says_yes(expand)) {
+    c.lost.push_back(
+        fmt::format("model.backbone.bottleneck_params (se_version {}, always_expand {}; here blocks are those of "
+                    "SqueezeExciteV2, True)",
+                    squeeze, expand));
+  }
+}
+
+/// Makes our steps of one of theirs.
+using StepOf = std::function<std::vector<ConfigNode>(Step&, bool trains)>;
 
 void convert_steps(Conversion& c, const StepOf& step_of,
                    const std::function<void(std::vector<ConfigNode>&)>& finish_eval) {
@@ -163,7 +321,7 @@ void convert_steps(Conversion& c, const StepOf& step_of,
     std::vector<ConfigNode> ours;
     for (const auto& item : read_named_list(*pipeline, split + ".dataset.transform_pipeline")) {
       Step step(item.name, item.arguments);
-      if (auto made = step_of(step, trains)) ours.push_back(std::move(*made));
+      std::ranges::move(step_of(step, trains), std::back_inserter(ours));
       for (const auto& left : step.given().left()) {
         c.lost.push_back(fmt::format("{}.dataset.transform_pipeline.{}.{}", split, item.name, left));
       }
@@ -174,17 +332,23 @@ void convert_steps(Conversion& c, const StepOf& step_of,
 }
 
 void convert_backbone_weights(Conversion& c) {
+  const auto is_download = [](const std::string& text) { return says_yes(text) || text.find("://") != text.npos; };
   const auto pretrained = c.given.take_text("model.backbone.pretrained");
-  if (pretrained == "True") {
-    c.notes.push_back(
-        "model.backbone.pretrained is a download of MindOCR; give model.backbone_weights the path of "
-        "torchvision's weights of that ResNet");
+  if (is_download(pretrained)) {
+    c.notes.push_back(fmt::format(
+        "model.backbone.pretrained ({}) is a download of MindOCR; give model.backbone_weights the path of that file, "
+        "or of torchvision's weights of a ResNet",
+        pretrained));
   } else if (!pretrained.empty() && pretrained != "False") {
     set_text(c, "model.backbone_weights", pretrained);
   }
   const auto whole = c.given.take_text("model.pretrained");
-  if (!whole.empty())
-    c.notes.push_back("model.pretrained is a file of MindSpore; give model.weights one with our names");
+  if (is_download(whole)) {
+    c.notes.push_back(
+        fmt::format("model.pretrained ({}) is a download of MindOCR; give model.weights the path of that file", whole));
+  } else if (!whole.empty() && whole != "False") {
+    set_text(c, "model.weights", whole);
+  }
 }
 
 }  // namespace
@@ -194,13 +358,16 @@ void carry(Conversion& c, std::string_view theirs, std::string_view ours) {
 }
 
 void convert_detection(Conversion& c) {
+  require_known_model(
+      c.given,
+      {.backbones = {"det_resnet18", "det_resnet50", "det_mobilenet_v3"}, .necks = {"DBFPN"}, .heads = {"DBHead"}});
   const auto backbone = c.given.take_text("model.backbone.name");
   set_text(c, "model.name", "dbnet");
   set_text(c, "task.name", "text_detection");
-  if (backbone == "det_resnet50" || backbone == "det_resnet18") {
-    set_text(c, "model.depth", backbone.substr(std::string("det_resnet").size()));
+  if (backbone == "det_mobilenet_v3") {
+    convert_mobilenet(c);
   } else {
-    c.lost.push_back(fmt::format("model.backbone.name ({})", backbone));
+    set_text(c, "model.depth", backbone.substr(std::string("det_resnet").size()));
   }
   convert_backbone_weights(c);
   c.given.take_if("model.neck.name", {"DBFPN"});
@@ -214,6 +381,7 @@ void convert_detection(Conversion& c) {
   c.given.take_if("model.head.serial", {"False"});
 
   c.given.take_if("postprocess.name", {"DBPostprocess"});
+  if (says_yes(c.given.take_text("postprocess.output_polygon"))) set_text(c, "task.shape", "polygon");
   const auto shape = c.given.take_text("postprocess.box_type");
   if (!shape.empty()) set_text(c, "task.shape", shape == "poly" ? "polygon" : shape);
   carry(c, "postprocess.binary_thresh", "task.map_threshold");
@@ -221,7 +389,7 @@ void convert_detection(Conversion& c) {
   carry(c, "postprocess.max_candidates", "task.most_words");
   carry(c, "postprocess.expand_ratio", "task.expand_ratio");
   c.given.take_if("metric.name", {"DetMetric"});
-  c.given.take_if("loss.name", {"DBLoss"});
+  c.given.take_if("loss.name", {"DBLoss", "L1BalancedCELoss"});
   c.given.take_if("loss.bce_replace", {"bceloss"});
   c.given.take_if("loss.eps", {"1e-6", "1.0e-6", "0.000001"});
   carry(c, "loss.l1_scale", "task.threshold_weight");
@@ -230,10 +398,18 @@ void convert_detection(Conversion& c) {
   set_text(c, "data.name", "text_boxes");
   carry(c, "train.dataset.dataset_root", "data.root");
   for (const std::string split : {"train", "eval"}) {
-    c.given.take_if(split + ".dataset.type", {"DetDataset"});
+    if (const auto type = c.given.take_text(split + ".dataset.type"); type == "SynthTextDataset") {
+      c.notes.push_back(fmt::format(
+          "data.{} is SynthText's .mat file, which is not read: make a list of it, a line each, name, tab, JSON",
+          split));
+    } else if (!type.empty() && type != "DetDataset") {
+      c.lost.push_back(fmt::format("{}.dataset.type ({})", split, type));
+    }
     carry(c, split + ".dataset.label_file", "data." + split);
     carry(c, split + ".dataset.data_dir", "data." + split + "_pictures");
   }
+  // No section `eval`: nothing to evaluate with.
+  if (c.ours.find("data")->find("eval") == nullptr) set_text(c, "data.eval", "");
   const auto* root = c.ours.find("data")->find("root");
   const auto eval_root = c.given.take_text("eval.dataset.dataset_root");
   if (root != nullptr && !eval_root.empty() && eval_root != root->scalar) {
@@ -246,16 +422,19 @@ void convert_detection(Conversion& c) {
     steps.insert(at, text_node("text_shrink_map"));
   };
   convert_steps(
-      c, [&c](Step& step, bool) { return detection_step(step, c); }, add_map);
+      c,
+      [&c](Step& step, bool) {
+        auto made = detection_step(step, c);
+        return made ? std::vector<ConfigNode>{std::move(*made)} : std::vector<ConfigNode>{};
+      },
+      add_map);
 }
 
 void convert_recognition(Conversion& c) {
+  require_known_model(
+      c.given, {.backbones = {"rec_resnet34", "rec_vgg7"}, .necks = {"RNN", "RNNEncoder"}, .heads = {"CTCHead"}});
   const auto backbone = c.given.take_text("model.backbone.name");
-  if (backbone == "rec_resnet34" || backbone == "rec_vgg7") {
-    set_text(c, "model.name", "crnn_" + backbone.substr(std::string("rec_").size()));
-  } else {
-    c.lost.push_back(fmt::format("model.backbone.name ({})", backbone));
-  }
+  set_text(c, "model.name", "crnn_" + backbone.substr(std::string("rec_").size()));
   convert_backbone_weights(c);
   c.given.take_if("model.transform", {"null"});
   c.given.take_if("model.neck.name", {"RNN", "RNNEncoder"});
@@ -266,6 +445,11 @@ void convert_recognition(Conversion& c) {
 
   c.given.take_if("postprocess.name", {"RecCTCLabelDecode", "CTCLabelDecode"});
   carry(c, "postprocess.character_dict_path", "task.dictionary");
+  if (const auto* task = c.ours.find("task"); task != nullptr && task->find("dictionary") != nullptr) {
+    c.notes.push_back(fmt::format(
+        "task.dictionary and data.dictionary are {}: copy that file of MindOCR to there, or give another path",
+        task->find("dictionary")->scalar));
+  }
   carry(c, "postprocess.use_space_char", "task.use_space_char");
   set_text(c, "task.name", "text_recognition");
   set_text(c, "task.blank", "last");

@@ -47,21 +47,24 @@ Transform make_turn_tall(const PartOptions& part, const samples::TransformStep&)
 struct HeightOptions {
   std::vector<std::int64_t> size = {32, 320};
   bool antialias = false;
+  std::int64_t fill = 0;
 };
 void describe(ConfigFields& fields, HeightOptions& options) {
   fields.field("size", options.size, items(2, between(1, 16384)), "[height, width] of the result");
   fields.field("antialias", options.antialias, anything(), "average over what a pixel covers where it gets smaller");
+  fields.field("fill", options.fill, between(0, 255), "what is at the right of a narrower picture, of each channel");
 }
 
 Transform make_resize_to_height(const PartOptions& part, const samples::TransformStep&) {
   const auto& options = part.as<HeightOptions>();
-  return on_pictures(
-      [height = options.size[0], width = options.size[1], antialias = options.antialias](const at::Tensor& picture) {
-        // Rounded up, in whole numbers.
-        const auto scaled = (height * picture.size(1) + picture.size(0) - 1) / picture.size(0);
-        const auto used = std::clamp<std::int64_t>(scaled, 1, width);
-        return samples::with_margins(samples::resized(picture, height, used, antialias), {.right = width - used}, 0);
-      });
+  return on_pictures([height = options.size[0], width = options.size[1], antialias = options.antialias,
+                      fill = options.fill](const at::Tensor& picture) {
+    // Rounded up, in whole numbers.
+    const auto scaled = (height * picture.size(1) + picture.size(0) - 1) / picture.size(0);
+    const auto used = std::clamp<std::int64_t>(scaled, 1, width);
+    return samples::with_margins(samples::resized(picture, height, used, antialias), {.right = width - used},
+                                 static_cast<double>(fill));
+  });
 }
 
 }  // namespace
@@ -74,7 +77,7 @@ std::vector<samples::TransformPart> word_transforms() {
            .make = make_turn_tall,
            .order = channels_last},
           {.name = "resize_to_height",
-           .doc = "bilinear, with the ratio kept; zeros at the right of what is narrower, what is wider is squeezed",
+           .doc = "bilinear, with the ratio kept; a margin at the right of what is narrower, what is wider is squeezed",
            .options = PartOptions::of(HeightOptions{}),
            .make = make_resize_to_height,
            .order = channels_last}};

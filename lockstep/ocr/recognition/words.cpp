@@ -3,6 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/ocr/recognition/word_source.h>
 #include <lockstep/samples/pictures.h>
 
@@ -77,9 +78,11 @@ std::filesystem::path root_with(const std::filesystem::path& root, const std::st
   std::vector<fs::path> found;
   for (auto entry = fs::recursive_directory_iterator(root, code); !code && entry != fs::recursive_directory_iterator();
        entry.increment(code)) {
-    if (entry.depth() == 1) entry.disable_recursion_pending();
+    const bool is_own = !data::is_left_by_programs(entry->path());
+    if (entry.depth() == 1 || !is_own) entry.disable_recursion_pending();
     std::error_code ignored;
-    if (entry->is_directory(ignored) && fs::exists(entry->path() / path, ignored)) found.push_back(entry->path());
+    if (is_own && entry->is_directory(ignored) && fs::exists(entry->path() / path, ignored))
+      found.push_back(entry->path());
   }
   return found.size() == 1 ? found.front() : root;
 }

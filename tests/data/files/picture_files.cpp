@@ -19,15 +19,27 @@ std::vector<std::uint8_t> pattern(int width, int height, int shade) {
   return rgb;
 }
 
-std::string jpeg_of(const std::vector<std::uint8_t>& rgb, int width, int height) {
+namespace {
+
+std::string jpeg_with(const std::vector<std::uint8_t>& rgb, int width, int height, int flags) {
   const auto handle = tjInitCompress();
   unsigned char* out = nullptr;
   unsigned long size = 0;
-  EXPECT_EQ(tjCompress2(handle, rgb.data(), width, 0, height, TJPF_RGB, &out, &size, TJSAMP_444, 95, 0), 0);
+  EXPECT_EQ(tjCompress2(handle, rgb.data(), width, 0, height, TJPF_RGB, &out, &size, TJSAMP_444, 95, flags), 0);
   std::string bytes(reinterpret_cast<char*>(out), size);
   tjFree(out);
   tjDestroy(handle);
   return bytes;
+}
+
+}  // namespace
+
+std::string jpeg_of(const std::vector<std::uint8_t>& rgb, int width, int height) {
+  return jpeg_with(rgb, width, height, 0);
+}
+
+std::string progressive_jpeg_of(const std::vector<std::uint8_t>& rgb, int width, int height) {
+  return jpeg_with(rgb, width, height, TJFLAG_PROGRESSIVE);
 }
 
 std::string png_of(const std::vector<std::uint8_t>& rgb, int width, int height) {

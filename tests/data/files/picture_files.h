@@ -12,6 +12,8 @@ namespace lockstep::test {
 std::vector<std::uint8_t> pattern(int width, int height, int shade);
 
 std::string jpeg_of(const std::vector<std::uint8_t>& rgb, int width, int height);
+/// In several scans.
+std::string progressive_jpeg_of(const std::vector<std::uint8_t>& rgb, int width, int height);
 std::string png_of(const std::vector<std::uint8_t>& rgb, int width, int height);
 
 void write_bytes(const std::filesystem::path& file, const std::string& bytes);

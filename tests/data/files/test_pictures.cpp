@@ -2,9 +2,12 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture.h>
+#include <lockstep/data/files/picture_folder.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -64,10 +67,8 @@ TEST(Pictures, DamageIsAnErrorOrAPicture) {
   EXPECT_GT(refused, 10);
 }
 
-// A header of 60000 x 60000 pixels is refused before memory is taken.
-TEST(Pictures, AHugeHeaderIsRefused) {
-  auto png = png_of(pattern(4, 4, 0), 4, 4);
-  const std::string size("\x00\x00\xea\x60", 4);
+/// Width and height of a PNG's header become `size`, four bytes.
+void set_png_size(std::string& png, const std::string& size) {
   png.replace(16, 4, size).replace(20, 4, size);
   // The checksum of the header chunk, for those numbers.
   std::uint32_t crc = 0xffffffff;
@@ -77,6 +78,13 @@ TEST(Pictures, AHugeHeaderIsRefused) {
   }
   crc = ~crc;
   for (std::size_t i = 0; i < 4; ++i) png[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
+}
+
+// A header of 60000 x 60000 pixels is refused before memory is taken.
+TEST(Pictures, AHugeHeaderIsRefused) {
+  auto png = png_of(pattern(4, 4, 0), 4, 4);
+  const std::string size("\x00\x00\xea\x60", 4);
+  set_png_size(png, size);
   expect_error(ErrorKind::data, {"it.bin", "60000 x 60000", "178956970"}, [&] { decode(png); });
 
   auto jpeg = jpeg_of(pattern(16, 16, 0), 16, 16);
@@ -84,6 +92,77 @@ TEST(Pictures, AHugeHeaderIsRefused) {
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\xea\x60\xea\x60");
   expect_error(ErrorKind::data, {"it.bin", "60000 x 60000"}, [&] { decode(jpeg); });
+}
+
+// Each scan goes over the whole picture, so that a small file could take minutes.
+TEST(Pictures, AJpegOfManyScansIsRefusedUnread) {
+  const auto rgb = pattern(64, 48, 5);
+  const auto progressive = progressive_jpeg_of(rgb, 64, 48);
+  EXPECT_EQ(decode(progressive).width, 64);
+  expect_error(ErrorKind::data, {"it.bin", "scans", "up to 3", "max_scans"},
+               [&] { decode(progressive, {.max_scans = 3}); });
+  const auto last = progressive.rfind("\xff\xda");
+  ASSERT_NE(last, std::string::npos);
+  const auto scan = progressive.substr(last, progressive.size() - 2 - last);
+  auto many = progressive.substr(0, last);
+  for (int i = 0; i < 2000; ++i) many += scan;
+  many += "\xff\xd9";
+  expect_error(ErrorKind::data, {"it.bin", "scans", "max_scans"}, [&] { decode(many); });
+  // A thumbnail in a segment of its own counts for nothing.
+  const auto segment = std::string("\xff\xe1\x01\x02", 4) + std::string(0x100, '\xda').replace(0, 2, "\xff\xda");
+  EXPECT_EQ(decode(progressive.substr(0, 2) + segment + progressive.substr(2)).height, 48);
+}
+
+// A few bytes cannot hold a large picture: memory is not taken to see that they are cut off.
+TEST(Pictures, AHeaderOfMoreThanTheFileCanHoldIsRefusedUnread) {
+  auto jpeg = jpeg_of(pattern(16, 16, 0), 16, 16);
+  jpeg.replace(jpeg.find("\xff\xc0") + 5, 4, "\x2e\xe0\x2e\xe0");
+  expect_error(ErrorKind::data, {"it.bin", "damaged JPEG", "too few", "144000000"}, [&] { decode(jpeg); });
+  expect_error(ErrorKind::data, {"it.bin", "12000 x 12000", "max_pixels"}, [&] { decode(jpeg, {.max_pixels = 1000}); });
+  // One colour is the most that a byte can hold.
+  const auto plain = jpeg_of(std::vector<std::uint8_t>(3 * 2000 * 2000, 90), 2000, 2000);
+  EXPECT_EQ(decode(plain).width, 2000);
+  const auto flat = png_of(std::vector<std::uint8_t>(3 * 2000 * 2000, 90), 2000, 2000);
+  EXPECT_EQ(decode(flat).width, 2000);
+  auto png = png_of(pattern(4, 4, 0), 4, 4);
+  set_png_size(png, std::string("\x00\x00\x2e\xe0", 4));
+  expect_error(ErrorKind::data, {"it.bin", "damaged PNG", "too few"}, [&] { decode(png); });
+}
+
+class PictureFolders : public testing::Test {
+ protected:
+  PictureFolders() {
+    for (const auto* name : {"a.jpg", "B.PNG", "._a.jpg", "c.gif", "notes.txt", "sub/d.jpeg",
+                             ".ipynb_checkpoints/e.jpg", "__MACOSX/a.jpg", "sub/.hidden/f.png"}) {
+      write_bytes(root() / name, "x");
+    }
+  }
+  std::filesystem::path root() const { return folder_.path(); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(PictureFolders, HaveOneRuleAndSayWhatTheyPassOver) {
+  const auto names = [&](data::FolderDepth depth, data::CountedRemarks& remarks) {
+    std::vector<std::string> found;
+    for (const auto& path : data::pictures_in(root(), depth, "data", remarks)) {
+      found.push_back(std::filesystem::path(path).lexically_relative(root()).string());
+    }
+    return found;
+  };
+  data::CountedRemarks remarks, below;
+  EXPECT_THAT(names(data::FolderDepth::itself, remarks), testing::ElementsAre("B.PNG", "a.jpg"));
+  EXPECT_THAT(names(data::FolderDepth::all_below, below), testing::ElementsAre("B.PNG", "a.jpg", "sub/d.jpeg"));
+  EXPECT_EQ(below.count_of("hidden or macOS's own files and folders are passed over"), 4);
+  EXPECT_EQ(below.count_of("files are not pictures by their names and are not read"), 1);
+  const data::HeardReports heard;
+  below.report("pictures");
+  ASSERT_EQ(heard.lines().size(), 1U);  // what may have been meant
+  EXPECT_THAT(heard.lines()[0], testing::AllOf(testing::HasSubstr("pictures: 1 "), testing::HasSubstr("c.gif")));
+  EXPECT_THAT(data::folders_in(root(), "data", remarks), testing::ElementsAre("sub"));
+  expect_error(ErrorKind::io, {"data.train", "/nowhere"}, [] {
+    data::CountedRemarks none;
+    data::pictures_in("/nowhere", data::FolderDepth::itself, "data.train", none);
+  });
 }
 
 TEST(Pictures, OtherFilesAreNamed) {

@@ -199,5 +199,28 @@ TEST(DbnetLoss, OfAllPicturesIsThatOfTheirSums) {
   EXPECT_TRUE(torch::allclose(parts, ocr::dbnet_sums(maps, targets, {}), 1e-12, 1e-9));
 }
 
+TEST(Dbnet, HasMobileNetV3AsABackboneOfMindocrsSizes) {
+  ocr::Dbnet model({.backbone = "mobilenet_v3", .channels = 32});
+  std::int64_t backbone = 0;
+  for (const auto& parameter : model.named_parameters()) {
+    if (parameter.key().starts_with("backbone.")) backbone += parameter.value().numel();
+  }
+  // Half of the paper's channels, each block with an expansion, no classifier.
+  EXPECT_EQ(backbone, 778022);
+  const auto names = model.named_parameters();
+  for (const auto* name : {"backbone.features.0.weight", "backbone.features.3.layers.0.weight",
+                           "backbone.features.6.layers.6.conv_reduce.bias", "backbone.features.19.bias"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_EQ(model.named_parameters()["fpn.lateral5.weight"].size(1), 480);
+  const auto maps = model.forward(torch::rand({2, 3, 64, 96}));
+  EXPECT_EQ(maps.probability.sizes(), (std::vector<std::int64_t>{2, 64, 96}));
+  (maps.probability.sum() + maps.threshold.sum()).backward();
+  EXPECT_TRUE(names["backbone.features.0.weight"].grad().defined());
+  EXPECT_EQ(ocr::mobile_channels(12), 16);  // not below nine tenths
+  EXPECT_EQ(ocr::mobile_channels(92), 96);
+  EXPECT_EQ(ocr::mobile_channels(3), 8);
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <png.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,6 +17,7 @@
 #include "cli/program.h"
 #include "data/files/picture_files.h"
 #include "ocr/detection/text_pictures.h"
+#include "ocr/recognition/word_files.h"
 
 namespace lockstep::test {
 namespace {
@@ -62,6 +66,12 @@ class DetectionRuns : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+/// One character from U+0800 on.
+std::string utf8_of(int character) {
+  return {static_cast<char>(0xe0 | character >> 12), static_cast<char>(0x80 | (character >> 6 & 0x3f)),
+          static_cast<char>(0x80 | (character & 0x3f))};
+}
 
 TEST_F(DetectionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
   // Three steps at a small rate, as the steep loss of the approximate binary map makes rounding grow from step to step:
@@ -222,6 +232,151 @@ TEST_F(DetectionRuns, MistakesAreNamedByFileAndLine) {
                 "system.work_dir=" + (root() / "no_map").string()}));
   EXPECT_FALSE(no_map.status.ok());
   EXPECT_THAT(no_map.err, HasSubstr("text_shrink_map"));
+}
+
+/// Pixels of a PNG, red, green and blue.
+std::vector<std::uint8_t> pixels_of(const fs::path& file, int& width, int& height) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_file(&image, file.c_str()), 0) << file;
+  image.format = PNG_FORMAT_RGB;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(image));
+  EXPECT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr), 0) << file;
+  width = static_cast<int>(image.width);
+  height = static_cast<int>(image.height);
+  return pixels;
+}
+
+/// Photographs for predictions: two of LOCKSTEP_TEST_DATA, or made ones without it.
+fs::path photographs(const fs::path& root) {
+  const char* data = std::getenv("LOCKSTEP_TEST_DATA");
+  const auto folder = root / "photographs";
+  fs::create_directories(folder);
+  const auto real = data == nullptr ? fs::path() : fs::path(data) / "icdar2015_sample/detection/test/images";
+  for (const auto* name : {"img_21.jpg", "img_83.jpg"}) {
+    if (fs::exists(real / name)) fs::copy(real / name, folder / name);
+  }
+  if (fs::is_empty(folder)) fs::copy(root / "test/images/img_0.png", folder / "img_0.png");
+  return folder;
+}
+
+TEST_F(DetectionRuns, WordsAreFoundAndReadInOneCommand) {
+  // A detector of a few steps finds something by low thresholds; what it is does not matter here.
+  const auto found = train(1, "detector", {"train.steps=6", "data.eval=null", "checkpoint.every_epochs=0"});
+  ASSERT_TRUE(found.status.ok()) << found.err;
+  write_words(root() / "train_rec_gt.txt", root() / "train/words", made_words(16, 1));
+  const auto reader_config = std::string(LOCKSTEP_SOURCE_DIR) + "/configs/rec/crnn/crnn_vgg7.yaml";
+  const auto read =
+      lockstep({"train", "--config", reader_config, "data.root=" + root().string(), "data.train_images=train/words",
+                "data.eval=[]", "data.batch_size=8", "train.epochs=~", "train.steps=1", "callbacks.use=[]",
+                "checkpoint.every_epochs=0", "system.work_dir=" + (root() / "reader").string()});
+  ASSERT_TRUE(read.status.ok()) << read.err;
+
+  const auto pictures = photographs(root());
+  auto words =
+      command("predict", {"task.map_threshold=0.05", "task.box_threshold=0.05", "task.read_config=" + reader_config,
+                          "task.read_weights=" + (root() / "reader/model.safetensors").string()});
+  words.insert(words.end(), {"--weights", (root() / "detector/model.safetensors").string(), "--images",
+                             pictures.string(), "--out", (root() / "read").string()});
+  const auto ran = lockstep(words);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+
+  std::istringstream lines(read_file(root() / "read/system_results.txt"));
+  std::size_t texts = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto tab = line.find('\t');
+    const auto name = line.substr(0, tab);
+    const auto list = nlohmann::json::parse(line.substr(tab + 1));
+    for (const auto& word : list) {
+      EXPECT_TRUE(word.contains("transcription")) << word;
+      ++texts;
+    }
+    // The picture is the photograph with green outlines: the edges of all words have that colour.
+    int width = 0, height = 0;
+    const auto pixels = pixels_of(root() / "read" / (fs::path(name).stem().string() + "_words.png"), width, height);
+    if (name.ends_with(".jpg")) {
+      EXPECT_EQ(std::pair(width, height), std::pair(1280, 720));
+    }
+    std::size_t green = 0, corners = 0;
+    for (const auto& word : list) {
+      for (const auto& point : word["points"]) {
+        const auto at =
+            3 * (point[1].get<std::size_t>() * static_cast<std::size_t>(width) + point[0].get<std::size_t>());
+        green += pixels[at] < 80 && pixels[at + 1] > 200 && pixels[at + 2] < 80 ? 1 : 0;
+        ++corners;
+      }
+    }
+    EXPECT_GE(2 * green, corners) << name;  // texts may cover corners
+  }
+  EXPECT_GT(texts, 0U) << "nothing was found";
+}
+
+/// A configuration of MindOCR, for two steps on made pictures.
+Words keys_for_two_steps(const fs::path& root, bool detects) {
+  Words keys = {"data.root=" + root.string(),
+                "data.batch_size=2",
+                "data.eval_batch_size=2",
+                "data.workers=0",
+                "train.epochs=~",
+                "train.steps=2",
+                "train.eval_every=0",
+                "callbacks.use=[]",
+                "checkpoint.every_epochs=0",
+                "scheduler.warmup_epochs=0",
+                "model.autocast=none",
+                "loss_scaler.type=none"};
+  const Words more = detects ? Words{"data.train=train_det_gt.txt", "data.train_pictures=train/images",
+                                     "data.eval=test_det_gt.txt", "data.eval_pictures=test/images"}
+                             : Words{"data.train=[train_rec_gt.txt]", "data.train_images=train/words", "data.eval=[]"};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+// With the networks and the transforms of the files: only data, steps and what is beside them are others.
+TEST_F(DetectionRuns, ThoroughEachConfigurationOfMindocrRunsTwoSteps) {
+  write_words(root() / "train_rec_gt.txt", root() / "train/words", made_words(8, 1));
+  for (const bool detects : {true, false}) {
+    const auto folder = fs::path(LOCKSTEP_SOURCE_DIR) / "tests/ocr/mindocr/files" / (detects ? "det" : "rec");
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto name = entry.path().stem().string();
+      SCOPED_TRACE(name);
+      const auto ours = (root() / (name + ".yaml")).string();
+      const auto converted = lockstep({"convert", "mindocr", entry.path().string(), "--out", ours});
+      ASSERT_TRUE(converted.status.ok()) << converted.err;
+      auto words = keys_for_two_steps(root(), detects);
+      const auto text = read_file(ours);
+      if (text.find("6624") != std::string::npos || text.find("\n  num_classes: 96") != std::string::npos) {
+        std::string characters = "abcd";
+        const int count = text.find("6624") != std::string::npos ? 6623 : 94;  // and a blank
+        for (int i = 4; i < count; ++i) characters += "\n" + utf8_of(0x4e00 + i);
+        characters.replace(0, 4, "a\nb\nc\nd");
+        write_bytes(root() / "dict.txt", characters + "\n");
+        words.push_back("data.dictionary=" + (root() / "dict.txt").string());
+        words.push_back("task.dictionary=" + (root() / "dict.txt").string());
+      }
+      words.insert(words.begin(), {"train", "--config", ours});
+      words.push_back("system.work_dir=" + (root() / "out" / name).string());
+      const auto ran = lockstep(words);
+      ASSERT_TRUE(ran.status.ok()) << ran.err;
+      EXPECT_EQ(json_of("out/" + name + "/result.json")["steps"], 2);
+    }
+  }
+}
+
+TEST_F(DetectionRuns, AnotherModelOfMindocrEndsTheConversionWithItsName) {
+  write_bytes(root() / "pse.yaml",
+              "model: {type: det, backbone: {name: det_resnet50}, neck: {name: PSEFPN}, head: {name: PSEHead}}\n");
+  const auto ran = lockstep({"convert", "mindocr", (root() / "pse.yaml").string(), "--out", (root() / "x").string()});
+  EXPECT_EQ(ran.status.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("PSENet"));
+  EXPECT_FALSE(fs::exists(root() / "x"));
+}
+
+TEST_F(DetectionRuns, WhatIsLeftOutIsSaidOnTheConsole) {
+  write_bytes(root() / "train_det_gt.txt", read_file(root() / "train_det_gt.txt") + "img_1.png\t[{}]\n");
+  const auto ran = train(1, "out", {"train.steps=1", "data.on_error=skip", "data.eval=null"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out + ran.err, HasSubstr("1 of 25 labels of"));
 }
 
 }  // namespace

@@ -76,5 +76,25 @@ TEST(Polygons, HaveDistancesToTheirEdges) {
   EXPECT_DOUBLE_EQ(ocr::distance_to_segment({3, 4}, {0, 0}, {0, 0}), 5);
 }
 
+TEST(Polygons, ThatCrossThemselvesArePutInOrderOrRefused) {
+  const ocr::Polygon square{{10, 10}, {50, 10}, {50, 30}, {10, 30}};
+  EXPECT_EQ(ocr::untangled(square), square);
+  const auto mended = ocr::untangled({{10, 10}, {50, 30}, {50, 10}, {10, 30}});  // a bow tie
+  ASSERT_TRUE(mended);
+  EXPECT_TRUE(ocr::is_simple(*mended));
+  EXPECT_EQ(ocr::area(*mended), 800);
+  EXPECT_EQ(mended->front(), cv::Point2d(10, 10));
+  // Eleven corners of a bent word, the last of which went a little too far.
+  const auto bent =
+      ocr::untangled({{0, 0}, {40, 0}, {80, 0}, {80, 20}, {40, 20}, {2, 20}, {2, 22}, {-1, 10}, {1, 9}, {-1, 8}});
+  ASSERT_TRUE(bent);
+  EXPECT_TRUE(ocr::is_simple(*bent));
+  EXPECT_NEAR(ocr::area(*bent), 1600, 60);
+  // Two halves of which none is nearly all.
+  EXPECT_FALSE(ocr::untangled({{0, 0}, {20, 0}, {40, 0}, {0, 40}, {20, 40}, {40, 40}}));
+  EXPECT_FALSE(ocr::untangled({{0, 0}, {20, 20}, {40, 40}, {20, 20}}));  // no area
+  EXPECT_EQ(ocr::area(ocr::convex_around({{0, 0}, {20, 20}, {0, 20}, {20, 0}})), 400);
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -40,11 +40,34 @@ TEST(ShrinkMap, IgnoresWordsOfWhichNothingIsLeft) {
   EXPECT_EQ(map.mask.at<std::uint8_t>(52, 50), 0);
 }
 
-TEST(ShrinkMap, TakesTheFirstPieceOfAWordThatFallsApart) {
+TEST(ShrinkMap, AWordThatFallsApartIsTextInEachPiece) {
   ocr::Words words{{{{0, 0}, {100, 0}, {100, 40}, {60, 40}, {50, 12}, {40, 40}, {0, 40}}}};
   const auto map = ocr::shrink_map(words, 60, 120, {});
+  ASSERT_EQ(ocr::offset(words[0].polygon, -ocr::shrink_distance(words[0].polygon, 0.4)).size(), 2U);
   EXPECT_EQ(map.text.at<std::uint8_t>(20, 80), 1);
-  EXPECT_EQ(map.text.at<std::uint8_t>(20, 20), 0);
+  EXPECT_EQ(map.text.at<std::uint8_t>(20, 20), 1);
+  EXPECT_EQ(map.text.at<std::uint8_t>(20, 50), 0);
+}
+
+TEST(ShrinkMap, ShapesWithoutAreaAreIgnored) {
+  ocr::Words words{{{{10, 10}, {60, 40}, {60, 40}, {10, 10}}},   // a line there and back
+                   {{{10, 50}, {60, 90}, {60, 50}, {10, 90}}}};  // a bow tie whose halves cancel out
+  const auto map = ocr::shrink_map(words, 100, 100, {});
+  EXPECT_TRUE(words[0].ignored);
+  EXPECT_TRUE(words[1].ignored);
+  EXPECT_EQ(cv::countNonZero(map.text), 0);
+  EXPECT_EQ(map.mask.at<std::uint8_t>(25, 35), 0);
+}
+
+TEST(Maps, AreTheSameInBothDirectionsOfCorners) {
+  const Polygon word{{310, 104}, {416, 141}, {418, 216}, {312, 179}};
+  ocr::Words one{{word}}, other{{Polygon(word.rbegin(), word.rend())}};
+  const auto shrunk = ocr::shrink_map(one, 300, 500, {}), turned = ocr::shrink_map(other, 300, 500, {});
+  EXPECT_GT(cv::countNonZero(shrunk.text), 0);
+  EXPECT_EQ(cv::countNonZero(shrunk.text != turned.text), 0);
+  const auto border = ocr::border_map(one, 300, 500, {}), around = ocr::border_map(other, 300, 500, {});
+  EXPECT_EQ(cv::countNonZero(border.mask != around.mask), 0);
+  EXPECT_LT(cv::norm(border.threshold, around.threshold, cv::NORM_INF), 1e-6);
 }
 
 // By the definition, over the whole picture.

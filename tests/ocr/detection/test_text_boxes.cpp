@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/ocr/detection/text_boxes.h>
 #include <lockstep/ocr/detection/text_labels.h>
 #include <lockstep/ocr/detection/word_tensors.h>
@@ -44,8 +45,29 @@ TEST(TextLabels, OfIcdarMayHaveCommasInTheirText) {
   EXPECT_FALSE(word.ignored);
   EXPECT_TRUE(ocr::parse_icdar_line("1,2,3,4,5,6,7,8,###").ignored);
   expect_error(ErrorKind::data, {"x1,y1", "1,2,3"}, [] { ocr::parse_icdar_line("1,2,3"); });
-  expect_error(ErrorKind::data, {"x1,y1", "word_1.png"}, [] { ocr::parse_icdar_line("word_1.png, \"JOINT\""); });
+  expect_error(ErrorKind::data, {"x1,y1", "word_1.png", "data.name words"},
+               [] { ocr::parse_icdar_line("word_1.png, \"JOINT\""); });
   expect_error(ErrorKind::data, {"1000000000", "100000"}, [] { ocr::parse_icdar_line("1e9,2,3,4,5,6,7,8,a"); });
+}
+
+TEST(TextLabels, OfIcdarHaveThreeForms) {
+  using ocr::WordForm;
+  const auto blanks = ocr::parse_icdar_line("377, 117, 463, 117, 465, 130, 378, 130, ###");
+  EXPECT_EQ(blanks.polygon[2], cv::Point2d(465, 130));
+  EXPECT_TRUE(blanks.ignored);
+  EXPECT_TRUE(ocr::parse_icdar_line("1,2,9,2,9,8,1,8,Latin,###", WordForm::mlt).ignored);
+  EXPECT_TRUE(ocr::parse_icdar_line("1,2,9,2,9,8,1,8,None,###", WordForm::mlt).ignored);
+  EXPECT_FALSE(ocr::parse_icdar_line("1,2,9,2,9,8,1,8,Latin,###,#", WordForm::mlt).ignored);
+  expect_error(ErrorKind::data, {"SCRIPT", "1,2,9,2,9,8,1,8,word"},
+               [] { ocr::parse_icdar_line("1,2,9,2,9,8,1,8,word", WordForm::mlt); });
+  for (const auto* line : {"38 43 920 215 \"Tiredness, kills\"", "38, 43, 920, 215, \"Tiredness, kills\""}) {
+    const auto word = ocr::parse_icdar_line(line, WordForm::icdar2013);
+    EXPECT_EQ(word.polygon, (ocr::Polygon{{38, 43}, {920, 43}, {920, 215}, {38, 215}})) << line;
+    EXPECT_FALSE(word.ignored);
+  }
+  EXPECT_TRUE(ocr::parse_icdar_line("38, 43, 920, 215, \"###\"", WordForm::icdar2013).ignored);
+  expect_error(ErrorKind::data, {"LEFT up to RIGHT"},
+               [] { ocr::parse_icdar_line("38 43 20 215 \"x\"", WordForm::icdar2013); });
 }
 
 TEST(TextLabels, AreRefusedWithTheRule) {
@@ -153,6 +175,124 @@ TEST_F(TextBoxes, NameAPictureThatCannotBeRead) {
   expect_error(ErrorKind::data, {"b.jpg", "train.txt:2"}, [&] { train->get(1, Chance(0, 0, 1)); });
   std::filesystem::remove(root() / "train/b.jpg");
   expect_error(ErrorKind::data, {"b.jpg", "train.txt:2"}, [&] { train->get(1, Chance(0, 0, 1)); });
+}
+
+/// Which words of the first picture count neither way.
+at::Tensor ignored_in(const ocr::TextBoxesOptions& options) {
+  return ocr::load_text_boxes(options, Split::train)->get(0, Chance(0, 0, 0)).tensors.at(ocr::kIgnored);
+}
+
+TEST_F(TextBoxes, OfMltAndOf2013AreRecognisedAndAKeyOverrules) {
+  auto options = this->options();
+  options.train = "gt";
+  const std::string box = "1,2,30,2,30,12,1,12,";
+  write_bytes(root() / "gt/gt_a.txt", box + "Latin,###\n" + box + "Arabic,word\n" + box + "Latin,a, b\n");
+  write_bytes(root() / "gt/gt_b.txt", box + "None,###\n");
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({true, false, false})));
+  options.labels = "icdar2015";
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({false, false, false})));
+  // A text that begins with a script's name makes no MLT.
+  options.labels = "auto";
+  write_bytes(root() / "gt/gt_a.txt", box + "###\n" + box + "Latin,###\n" + box + "word\n");
+  write_bytes(root() / "gt/gt_b.txt", "");
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({true, false, false})));
+
+  write_bytes(root() / "gt/gt_a.txt", "38 43 920 215 \"Tiredness\"\n275 264 665 450 \"###\"\n");
+  write_bytes(root() / "gt/gt_b.txt", "1, 2, 30, 12, \"a\"\n");
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({false, true})));
+
+  options.labels = "list";
+  expect_error(ErrorKind::config, {"data.labels", "list", "folder"},
+               [&] { ocr::load_text_boxes(options, Split::train); });
+  options.labels = "mlt";
+  options.train = "train.txt";
+  expect_error(ErrorKind::config, {"data.labels", "mlt", "train.txt"},
+               [&] { ocr::load_text_boxes(options, Split::train); });
+}
+
+TEST_F(TextBoxes, LabelFilesAreNamedAsThePicturesToo) {
+  auto options = this->options();
+  options.train = "gt";
+  write_bytes(root() / "gt/a.txt", "1,2,30,2,30,12,1,12,###\n");
+  write_bytes(root() / "gt/gt_b.txt", "");
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({true})));
+}
+
+TEST_F(TextBoxes, OfOtherProgramsAreNamed) {
+  auto options = this->options();
+  options.train = "gt";
+  write_bytes(root() / "gt/gt_b.txt", "");
+  for (const auto& [line, name] :
+       {std::pair("x: [[1 2 3 4]], y: [[1 2 3 4]], ornt: [u'c'], transcriptions: [u'PETROSAINS']", "Total-Text"),
+        std::pair("1,2,30,2,30,12,20,12,10,12,1,12,####word", "CTW1500"),
+        std::pair("<annotation><object>", "Pascal VOC"), std::pair("{\"gt_1\": [{\"transcription\": \"a\"}]}", "ArT"),
+        std::pair("a.jpg\t[{\"transcription\": \"a\", \"points\": [[0,0],[1,0],[1,1]]}]", "PaddleOCR")}) {
+    write_bytes(root() / "gt/gt_a.txt", std::string(line) + "\n");
+    expect_error(ErrorKind::config, {"data.train", name, "gt_a.txt:1"},
+                 [&] { ocr::load_text_boxes(options, Split::train); });
+  }
+  options.train = "train.txt";
+  for (const auto& [line, words] :
+       {std::pair("{\"gt_1\": []}", "LSVT"), std::pair("1,2,30,2,30,12,1,12,word", "gt_NAME.txt"),
+        std::pair("[\"a.jpg\", \"b.jpg\"]\t[]", "takes one by chance")}) {
+    write_bytes(root() / "train.txt", std::string(line) + "\n");
+    expect_error(ErrorKind::data, {words, "train.txt:1"}, [&] { ocr::load_text_boxes(options, Split::train); });
+  }
+}
+
+TEST_F(TextBoxes, PolygonsThatCrossThemselvesAreMendedAndSaid) {
+  const data::HeardReports heard;
+  write_bytes(root() / "train.txt",
+              "a.jpg\t[{\"transcription\": \"bow tie\", \"points\": [[1,2],[30,12],[30,2],[1,12]]}, "
+              "{\"transcription\": \"line\", \"points\": [[1,2],[30,12],[30,12],[1,2]]}]\n");
+  const auto sample = ocr::load_text_boxes(options(), Split::train)->get(0, Chance(0, 0, 0));
+  EXPECT_TRUE(torch::equal(sample.tensors.at(ocr::kIgnored), torch::tensor({false, true})));
+  EXPECT_EQ(ocr::area(ocr::words_of(sample)->front().polygon), 290);
+  ASSERT_EQ(heard.lines().size(), 2U);
+  EXPECT_THAT(heard.lines()[0], testing::HasSubstr("put in order: word 1 of"));
+  EXPECT_THAT(heard.lines()[1], testing::HasSubstr("no area"));
+}
+
+TEST_F(TextBoxes, WordsThatCannotBeReadBecomeDontCareAndPicturesWithoutAnyAreLeftOut) {
+  auto options = this->options();
+  options.train = "gt";
+  options.on_error = "skip";
+  // The picture a has a good line, and one with a corner that is no number; no line of b can be read.
+  write_bytes(root() / "gt/gt_a.txt", "1,2,30,2,30,12,1,12,good\n1,20,x,20,30,32,1,32,bad\n");
+  write_bytes(root() / "gt/gt_b.txt", "1,20,x,20,30,32,1,32,bad\n");
+  {
+    const data::HeardReports heard;
+    const auto train = ocr::load_text_boxes(options, Split::train);
+    ASSERT_EQ(train->size(), 1);
+    const auto sample = train->get(0, Chance(0, 0, 0));
+    EXPECT_TRUE(torch::equal(sample.tensors.at(ocr::kIgnored), torch::tensor({false, true})));
+    EXPECT_EQ(ocr::bounds(ocr::words_of(sample)->back().polygon), cv::Rect2d(1, 20, 29, 12));
+    ASSERT_EQ(heard.lines().size(), 2U);
+    EXPECT_THAT(heard.lines()[1], testing::AllOf(testing::HasSubstr("1 of 2 labels"), testing::HasSubstr("left out")));
+    EXPECT_THAT(heard.lines()[0], testing::AllOf(testing::HasSubstr("don't care"), testing::HasSubstr("gt_a.txt:2")));
+  }
+  // Where not even a place can be read, the picture is left out: what is not text there is not known.
+  write_bytes(root() / "gt/gt_b.txt", "1,20,30,20,30,32,1,32,good\nnot a word\n");
+  EXPECT_EQ(ocr::load_text_boxes(options, Split::train)->size(), 1);
+  options.train = "train.txt";
+  write_bytes(root() / "train.txt",
+              std::string(kGood).substr(0, std::string(kGood).size() - 1) +
+                  ", {\"transcription\": 7, \"points\": [[1,20],[30,20],[30,32],[1,32]]}]\nb.jpg\t[{}]\n");
+  EXPECT_EQ(ocr::load_text_boxes(options, Split::train)->size(), 1);
+  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({false, true, true})));
+}
+
+TEST_F(TextBoxes, FilesThatDoNotBelongAreCounted) {
+  auto options = this->options();
+  options.train = "gt";
+  for (const auto* name : {"gt_a.txt", "gt_b.txt", "gt_gone.txt"}) write_bytes(root() / "gt" / name, "");
+  write_bytes(root() / "train/._a.jpg", "macOS");
+  write_bytes(root() / "train/c.gif", "GIF89a");
+  const data::HeardReports heard;
+  EXPECT_EQ(ocr::load_text_boxes(options, Split::train)->size(), 2);
+  ASSERT_EQ(heard.lines().size(), 2U);
+  EXPECT_THAT(heard.lines()[0], testing::HasSubstr("c.gif"));
+  EXPECT_THAT(heard.lines()[1], testing::HasSubstr("gt_gone.txt"));
 }
 
 }  // namespace

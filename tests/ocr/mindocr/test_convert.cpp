@@ -6,7 +6,13 @@
 #include <lockstep/ocr/parts.h>
 #include <lockstep/train/configuration/config_keys.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/expect_error.h"
 
@@ -137,6 +143,11 @@ train::RunConfig read(const std::string& theirs, std::vector<std::string>* lost 
                                 train::config_with(parts));
 }
 
+std::string read_text(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 TEST(ConvertMindocr, CarriesDbnetWithoutLoss) {
   std::vector<std::string> lost;
   const auto config = read(kDbnet, &lost);
@@ -186,6 +197,92 @@ TEST(ConvertMindocr, RefusesOtherFiles) {
   expect_error(ErrorKind::config, {"model.type", "none"}, [] { ocr::convert_mindocr(parse_yaml("a: 1", "a.yaml")); });
   expect_error(ErrorKind::config, {"model.type", "'table'"},
                [] { ocr::convert_mindocr(parse_yaml("model: {type: table}", "a.yaml")); });
+}
+
+std::vector<std::filesystem::path> files_in(const std::string& folder) {
+  const auto path = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tests/ocr/mindocr/files" / folder;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// What may be lost of a file, by the beginning of its name.
+std::vector<std::string> allowed_losses(const std::string& name) {
+  if (name.starts_with("db_mobilenetv3")) return {"system.val_start_epoch"};
+  if (name == "db_r50_icdar15_8p.yaml") return {"scheduler.decay_epochs"};
+  return {};
+}
+
+TEST(ConvertMindocr, CarriesEachFileOfDbnetAndCrnn) {
+  const auto detectors = files_in("det"), readers = files_in("rec");
+  ASSERT_EQ(detectors.size(), 15U);
+  ASSERT_EQ(readers.size(), 5U);
+  auto files = detectors;
+  files.insert(files.end(), readers.begin(), readers.end());
+  for (const auto& file : files) {
+    SCOPED_TRACE(file.filename().string());
+    std::vector<std::string> lost;
+    const auto config = read(read_text(file), &lost);
+    const auto allowed = allowed_losses(file.filename().string());
+    ASSERT_EQ(lost.size(), allowed.size()) << testing::PrintToString(lost);
+    for (std::size_t i = 0; i < lost.size(); ++i) EXPECT_THAT(lost[i], HasSubstr(allowed[i]));
+    EXPECT_THAT(config.model.name, testing::AnyOf("dbnet", "crnn_resnet34", "crnn_vgg7"));
+  }
+}
+
+TEST(ConvertMindocr, RefusesModelsThatAreNotHereByName) {
+  const auto refused = [](const std::string& model, std::initializer_list<std::string_view> words) {
+    expect_error(ErrorKind::config, words,
+                 [&] { ocr::convert_mindocr(parse_yaml("model: {" + model + "}", "theirs.yaml")); });
+  };
+  const std::string det = "type: det, backbone: {name: det_resnet50}, ",
+                    rec = "type: rec, backbone: {name: rec_resnet34}, ";
+  refused(det + "neck: {name: PSEFPN}, head: {name: PSEHead}", {"PSENet", "DBNet", "CRNN", "det_mobilenet_v3"});
+  refused("type: det, backbone: {name: east_resnet50}, neck: {name: EASTFPN}, head: {name: EASTHead}", {"EAST"});
+  refused(det + "neck: {name: DBFPN, use_asf: True}, head: {name: DBHead}", {"DBNet++"});
+  refused("type: det, backbone: {name: det_resnet152}, neck: {name: DBFPN}, head: {name: DBHead}", {"det_resnet152"});
+  refused(det + "head: {name: NewHead}", {"model.head.name", "NewHead"});
+  refused(rec + "head: {name: AttentionHead}", {"RARE"});
+  refused("type: rec, transform: {name: STN_ON}, backbone: {name: SVTRNet}, head: {name: CTCHead}", {"SVTR"});
+  refused("type: rec, backbone: {name: rec_master_resnet31}, head: {name: MasterDecoder}", {"MASTER"});
+  refused("type: rec, backbone: {name: visionlan_resnet}, head: {name: VisionLANHead}", {"VisionLAN"});
+  refused("type: rec, backbone: {name: rec_resnet31}, head: {name: RobustScannerHead}", {"RobustScanner"});
+  refused("type: rec, backbone: {name: abinet_backbone}, head: {name: ABINetHead}", {"ABINet"});
+  for (const auto& file : files_in("others")) {
+    expect_error(ErrorKind::config, {file.filename().string().starts_with("db++") ? "DBNet++" : "PP-OCRv3"},
+                 [&] { ocr::convert_mindocr(parse_yaml(read_text(file), "theirs.yaml")); });
+  }
+}
+
+/// A configuration with these steps of evaluation.
+train::RunConfig with_eval_steps(const std::string& type, const std::string& steps) {
+  const std::string model = type == "det" ? "backbone: {name: det_resnet18}" : "backbone: {name: rec_vgg7}";
+  return read("model: {type: " + type + ", " + model +
+              "}\nscheduler: {scheduler: constant, lr: 0.1, num_epochs: 2}\noptimizer: {opt: adam}\n"
+              "train: {dataset: {dataset_root: r, data_dir: d, label_file: l}, loader: {batch_size: 2}}\n"
+              "eval: {dataset: {data_dir: d, label_file: l, transform_pipeline: [" +
+              steps + "]}}\n");
+}
+
+TEST(ConvertMindocr, KeepsTheSizesOfEvaluation) {
+  const auto first = [](const train::RunConfig& config) { return print_yaml(config.data.eval_transforms.items.at(0)); };
+  const auto infer = with_eval_steps(
+      "rec",
+      "DecodeImage, {RecResizeNormForInfer: {target_height: 32, target_width: 100, keep_ratio: False}}, ToCHWImage");
+  EXPECT_THAT(first(infer), testing::AllOf(HasSubstr("resize:"), HasSubstr("100")));
+  EXPECT_THAT(print_yaml(infer.data.eval_transforms.items.at(1)),
+              testing::AllOf(HasSubstr("normalize"), HasSubstr("127")));
+  EXPECT_EQ(infer.data.eval_transforms.items.size(), 3U);
+  EXPECT_THAT(first(with_eval_steps("rec", "{RecResizeNormForInfer: {padding: True, norm_before_pad: True}}")),
+              testing::AllOf(HasSubstr("resize_to_height"), HasSubstr("320"), HasSubstr("fill: 127\n")));
+  EXPECT_THAT(first(with_eval_steps("det",
+                                    "{DetResize: {target_size: [1152, 2048], keep_ratio: True, padding: True}}, "
+                                    "NormalizeImage, ToCHWImage")),
+              testing::AllOf(HasSubstr("text_resize"), HasSubstr("keep_ratio: true")));
+  EXPECT_THAT(
+      first(with_eval_steps("det", "{DetResize: {target_size: [736, 1280], keep_ratio: False}}, NormalizeImage")),
+      testing::Not(HasSubstr("keep_ratio")));
 }
 
 }  // namespace
