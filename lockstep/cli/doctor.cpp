@@ -86,9 +86,9 @@ World one_rank_a_node(const Start& start) {
   return world;
 }
 
-doctor::Request request_of(const DoctorArguments& arguments) {
+doctor::FactsRequest request_of(const DoctorArguments& arguments) {
   const Start start = start_of(arguments);
-  doctor::Request request;
+  doctor::FactsRequest request;
   request.world = start.ranks > 1 ? one_rank_a_node(start) : start.world;
   request.environment = current_environment();
   request.way_in = start.ranks > 1 ? describe(start) : describe(start.world);

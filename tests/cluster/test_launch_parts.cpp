@@ -550,7 +550,7 @@ TEST(RankCommand, RunsWhatTheUserSaysItIs) {
 }
 
 TEST(RankCommand, TellsAProgramItsLocalRank) {
-  const Program program{{"prog", "--log=${local_rank}.txt", "${local_rank}${local_rank}", "${rank} $local_rank"}};
+  const RankProgram program{{"prog", "--log=${local_rank}.txt", "${local_rank}${local_rank}", "${rank} $local_rank"}};
   EXPECT_THAT(command_of_rank(program, 3, {}), ElementsAre("prog", "--log=3.txt", "33", "${rank} $local_rank"));
   EXPECT_THAT(command_of_rank({{"mod", "-x"}, ProgramKind::module, "local-rank"}, 3, {}),
               ElementsAre("python3", "-u", "-m", "mod", "--local-rank=3", "-x"));

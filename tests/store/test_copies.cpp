@@ -28,7 +28,7 @@ class Process {
  public:
   explicit Process(const std::optional<Address>& endpoint = {}, std::uint16_t port = 0)
       : replica_(std::make_shared<Replica>(kLease)) {
-    ServerOptions options;
+    StoreServerOptions options;
     options.addresses = {"127.0.0.1"};
     options.port = port;
     options.replica = replica_;

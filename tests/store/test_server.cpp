@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 
 Time in(std::chrono::milliseconds limit) { return std::chrono::steady_clock::now() + limit; }
 
-ServerOptions on_loopback() {
-  ServerOptions options;
+StoreServerOptions on_loopback() {
+  StoreServerOptions options;
   options.addresses = {"127.0.0.1"};
   return options;
 }
@@ -126,17 +126,17 @@ TEST(Server, FollowsAnotherAtTheSamePort) {
 }
 
 TEST(Server, ListensWhereItWasAskedTo) {
-  const Server everywhere(ServerOptions{});
+  const Server everywhere(StoreServerOptions{});
   add(*client_of(everywhere), "sum", 1);
   Client("127.0.0.2", everywhere.port(), {}, in(60s));
   const Server here(on_loopback());
   EXPECT_THROW(Client("127.0.0.2", here.port(), {}, in(60s)), Unreachable);
-  ServerOptions two;
+  StoreServerOptions two;
   two.addresses = {"127.0.0.1", "127.0.0.2"};
   const Server both(two);
   add(*client_of(both), "sum", 1);
   Client("127.0.0.2", both.port(), {}, in(60s));
-  ServerOptions foreign;
+  StoreServerOptions foreign;
   foreign.addresses = {"192.0.2.1"};
   EXPECT_THROW(Server{foreign}, std::runtime_error);
 }
