@@ -150,14 +150,17 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
   }
   leave([&] { write_result(work_dir.result(), result, config); });
   if (!failed) return;
-  throw Error(failed->kind(), failed->where(),
-              fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
-                          result.evaluation ? values_text(*result.evaluation) : "",
-                          lacks_checkpoint || !saves_checkpoints(config.checkpoint)
-                              ? ""
-                              : ", and its last checkpoint has the weights: the same command leaves the files that are "
-                                "missing, once there is room"),
-              failed->position());
+  throw Error(
+      failed->kind(), failed->where(),
+      fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
+                  result.evaluation ? values_text(*result.evaluation) : "",
+                  !saves_checkpoints(config.checkpoint) ? ""
+                  : lacks_checkpoint
+                      ? ", but its weights are in no checkpoint, so they are lost: once there is room, the same "
+                        "command trains again what the newest checkpoint lacks"
+                      : ", and its last checkpoint has the weights: the same command leaves the files that are "
+                        "missing, once there is room"),
+      failed->position());
 }
 
 // `goes_on`: with what ranks have in memory, whatever has become of the disk since the start.
@@ -192,11 +195,11 @@ void require_no_folder(const std::filesystem::path& file) {
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
-    tell(
-        console,
-        fmt::format("{} holds the result of another run and no checkpoint: this run starts from the beginning, and its "
-                    "files take the place of that one's",
-                    config.system.work_dir));
+    tell(console,
+         fmt::format(
+             "{} holds the result of an earlier run and no checkpoint: this run starts from the beginning, and its "
+             "files take the place of that one's",
+             config.system.work_dir));
   }
   for (const auto& file : {work_dir.config(), work_dir.weights(), work_dir.result()}) require_no_folder(file);
   std::error_code unknown;

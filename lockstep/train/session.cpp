@@ -361,7 +361,6 @@ void Session::tell_of_left_out(const RankData& data, const samples::Batches& bat
 void Session::tolerate_full_disk(const std::function<void()>& save) {
   try {
     save();
-    lacks_checkpoint_ = false;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::io) throw;
     lacks_checkpoint_ = true;

@@ -182,6 +182,7 @@ void Session::save_now() {
   time_to_save_ = false;
   RunView& view = *this;
   points_->call("before_save", &Callback::before_save, view);
+  lacks_checkpoint_ = false;
   tolerate_full_disk([this] {
     state_.callbacks = points_->texts();
     writer_.save(state_, state_to_save());

@@ -164,7 +164,7 @@ TEST_F(ResumeCommand, AFolderWithoutCheckpointsIsWrittenAnew) {
   const Words none = {"checkpoint.every_epochs=0"};
   expect_trained(none, "done: accuracy");
   expect_trained({"checkpoint.every_epochs=0", "optimizer.lr=0.01"},
-                 "holds the result of another run and no checkpoint");
+                 "holds the result of an earlier run and no checkpoint");
   EXPECT_THAT(read_file(bench_.work_dir() / "config.yaml"), HasSubstr("lr: 0.01"));
 }
 

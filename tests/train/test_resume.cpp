@@ -287,6 +287,25 @@ TEST(Resume, AFullWorkDirLeavesWhatFitsAndTheRestLater) {
   test::expect_all_ok(outcomes);
 }
 
+TEST(Resume, AFullDiskForEverythingSaysThatTheWeightsAreLost) {
+  if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
+  const auto config = mnist().config("full_disk_of_all", {"train.epochs=1"});
+  fs::create_directory(mnist().work_dir("full_disk_of_all"));
+  const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+    auto world = rank.world();
+    world.meeting = Meeting::alone;
+    test::mount_small_disk(config.system.work_dir, 160 << 10);
+    std::ofstream(fs::path(config.system.work_dir) / "filler") << std::string(100 << 10, 'x');
+    try {
+      run_training(config, world);
+      ADD_FAILURE() << "there was room for the weights";
+    } catch (const Error& error) {
+      expect_words(error.what(), {"model.safetensors", "disk is full", "in no checkpoint, so they are lost"});
+    }
+  });
+  test::expect_all_ok(outcomes);
+}
+
 // They follow from the seed, the rank and the step, so that no checkpoint needs to hold generators.
 TEST(Resume, EachRankGetsItsRandomNumbersBack) {
   const auto numbers = [](int rank, std::int64_t step) {

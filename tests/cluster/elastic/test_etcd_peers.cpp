@@ -58,7 +58,7 @@ constexpr const char* kNoEtcd = "does not answer as an etcd does";
 
 TEST(EtcdPeers, AWebServer) {
   EXPECT_THAT(said_of_server(answers(http("<html>\xff hello", "404 Not Found"))),
-              AllOf(HasSubstr("io: 127.0.0.1:"), HasSubstr(kNoEtcd), HasSubstr("status 404 and '<html>. hello'"),
+              AllOf(HasSubstr("io: 127.0.0.1:"), HasSubstr(kNoEtcd), HasSubstr("status 404 and '<html>\\xff hello'"),
                     HasSubstr("POST /v3/lease/grant")));
 }
 
