@@ -216,7 +216,7 @@ TEST(Dbnet, HasMobileNetV3AsABackboneOfMindocrsSizes) {
   const auto maps = model.forward(torch::rand({2, 3, 64, 96}));
   EXPECT_EQ(maps.probability.sizes(), (std::vector<std::int64_t>{2, 64, 96}));
   EXPECT_TRUE(maps.probability.requires_grad());  // no gradients here: later tests fork
-  EXPECT_EQ(ocr::mobile_channels(12), 16);  // not below nine tenths
+  EXPECT_EQ(ocr::mobile_channels(12), 16);        // not below nine tenths
   EXPECT_EQ(ocr::mobile_channels(92), 96);
   EXPECT_EQ(ocr::mobile_channels(3), 8);
 }
