@@ -213,10 +213,11 @@ train::Program with_example(train::Program program, const std::shared_ptr<const 
   return {.example = [named] { return named->example(); }};  // the rest is made as the configuration says
 }
 
-/// The names of classes that the data has.
+/// The names of the classes that the run has learned, or else of those that the data has.
 std::vector<std::string> classes_of(const train::Prediction& all, const MeasuringProgram& program,
                                     const train::RunConfig& config) {
   if (!all.classes.empty() || !all.tensors.contains("class") || program.has_own_model) return all.classes;
+  if (auto learned = train::classes_of_run(config.model.weights.value_or("")); !learned.empty()) return learned;
   return train::class_names(config, program.make(config));
 }
 

@@ -14,6 +14,7 @@
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/configuration/own_program.h>
 #include <lockstep/train/configuration/same_settings.h>
+#include <lockstep/train/evaluation/class_names.h>
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
@@ -201,11 +202,14 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
              "files take the place of that one's",
              config.system.work_dir));
   }
+  const auto classes = session.classes();
+  if (session.state().step > 0) require_same_classes(classes_of_run(config.system.work_dir), classes);
   for (const auto& file : {work_dir.config(), work_dir.weights(), work_dir.result()}) require_no_folder(file);
   std::error_code unknown;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   const auto text = (config.model.is_own ? own_program_line(program) : "") + print_config(config);
   prepare(goes_on, [&] { write_file_atomically(work_dir.config(), text); });
+  if (!classes.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.classes(), classes_text(classes)); });
 }
 
 // The result of a run that a signal ended: that of this rank, else the usual one, SIGTERM.

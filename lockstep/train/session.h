@@ -71,6 +71,8 @@ class Session final : private RunView {
   std::vector<std::string> closing_words() const { return parallel_->closing_words(); }
   /// The run has its result, or was ended early by a signal, and needs the servers no more.
   void finish(std::optional<int> ended_by) { parallel_->finish(ended_by); }
+  /// The names of what is learned, in the order of their numbers; empty where the data has none.
+  std::vector<std::string> classes() const { return train_data_.dataset->classes(); }
   /// The last checkpoint that was due could not be written.
   bool lacks_checkpoint() const { return lacks_checkpoint_; }
 

@@ -10,6 +10,9 @@
 
 namespace lockstep::train {
 
+/// The names of the classes that a run learns, in the order of their numbers: a list of JSON.
+inline constexpr const char* kClassesFile = "classes.json";
+
 class WorkDir {
  public:
   explicit WorkDir(std::filesystem::path path) : path_(std::move(path)) {}
@@ -25,6 +28,7 @@ class WorkDir {
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   std::filesystem::path pictures() const { return path_ / "pictures"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
+  std::filesystem::path classes() const { return path_ / kClassesFile; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
 
  private:

@@ -87,6 +87,36 @@ TEST_F(DiskData, ATableTrainsAPerceptronTheSameOnAnyNumberOfRanks) {
   EXPECT_NEAR(result("semi_auto")["eval_mae"].get<double>(), one["eval_mae"].get<double>(), 1e-4);
 }
 
+// A folder of classes or a word of a table that has another name: the numbers of classes would be those of others.
+TEST_F(DiskData, ClassesAreThoseThatTheRunHasLearned) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(40, 2));
+  const std::vector<std::string> keys = {"task.name=\"\"", "data.targets=[size]", "data.target=category",
+                                         "train.epochs=2", "model.num_classes=2"};
+  mnist().run(1, config(table_yaml(root()), "run", keys));
+  EXPECT_EQ(nlohmann::json::parse(read_file(root() / "run" / "classes.json")), (nlohmann::json{"big", "little"}));
+  for (const auto* name : {"train.csv", "eval.csv"}) {
+    auto text = read_file(root() / name);
+    for (std::size_t at = text.find(",big\n"); at != std::string::npos; at = text.find(",big\n", at)) {
+      text.replace(at, 5, ",vast\n");
+    }
+    write_bytes(root() / name, text);
+  }
+  const std::initializer_list<std::string_view> words = {"learned 2 classes", "class 0 was 'big' and is 'little'",
+                                                         "data.classes"};
+  auto more = keys;
+  more[3] = "train.epochs=3";
+  World alone;
+  alone.meeting = Meeting::alone;
+  expect_error(ErrorKind::data, words, [&] { train::run_training(config(table_yaml(root()), "run", more), alone); });
+  auto measured = keys;
+  measured.push_back("model.weights=" + (root() / "run").string());
+  const auto asked = config(table_yaml(root()), "measured", measured);
+  expect_error(ErrorKind::data, words, [&] {
+    train::evaluate_run(asked, train::configured_program(asked), train::connect_run(asked, alone), nullptr);
+  });
+}
+
 // Prices: without scaling a network does not come near to them in some epochs.
 TEST_F(DiskData, TargetsOfLargeNumbersAreLearntWhereTheyAreStandardized) {
   const auto prices = [](const std::string& text) {

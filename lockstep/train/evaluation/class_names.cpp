@@ -1,12 +1,19 @@
-// The names of classes for predictions: those of the data set, or a file that the run left.
+// The names of classes: those of the data set, and those that a run has left in its folder.
 #include <lockstep/train/evaluation/class_names.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/data/format.h>
+#include <lockstep/train/work_dir.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
 namespace lockstep::train {
 
@@ -23,12 +30,51 @@ std::vector<std::string> class_names(const RunConfig& config, const Program& pro
     const auto training = program.data ? program.data(data::Split::train) : nullptr;
     return training ? training->classes() : std::vector<std::string>();
   } catch (const Error& error) {
-    log_info(
+    log_warning(
         "predictions have no names of classes, because the training data cannot be read: {}; --classes FILE gives "
         "names",
         error.what());
     return {};
   }
+}
+
+std::string classes_text(const std::vector<std::string>& names) {
+  return nlohmann::json(names).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> classes_of_run(const std::filesystem::path& weights) {
+  if (weights.empty()) return {};
+  std::error_code unknown;
+  auto folder = std::filesystem::absolute(weights, unknown).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();
+  constexpr int kMostAbove = 2;
+  for (int above = 0; above <= kMostAbove; ++above, folder = folder.parent_path()) {
+    const auto file = folder / kClassesFile;
+    if (!std::filesystem::is_regular_file(file, unknown)) continue;
+    try {
+      std::ifstream in(file);
+      return nlohmann::json::parse(in).get<std::vector<std::string>>();
+    } catch (const nlohmann::json::exception&) {
+      fail(ErrorKind::data, "classes", "{} is damaged: it is no list of names; remove it if the data has its classes",
+           file.string());
+    }
+  }
+  return {};
+}
+
+void require_same_classes(const std::vector<std::string>& learned, const std::vector<std::string>& given) {
+  // Names of files may be no UTF-8, which the file of a run cannot have.
+  const auto found = nlohmann::json::parse(classes_text(given)).get<std::vector<std::string>>();
+  if (learned.empty() || found.empty() || learned == found) return;
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(learned, found).in1 - learned.begin());
+  const auto shown = [at](const std::vector<std::string>& names) {
+    return at < names.size() ? fmt::format("'{}'", cut_text(names[at])) : std::string("missing");
+  };
+  fail(ErrorKind::data, "classes",
+       "the weights have learned {} classes, and the data has {}; class {} was {} and is {}. Give the data the names "
+       "that it had (folders of classes, words of a table), or their order by data.classes; or train anew in another "
+       "folder",
+       learned.size(), found.size(), at, shown(learned), shown(found));
 }
 
 }  // namespace lockstep::train

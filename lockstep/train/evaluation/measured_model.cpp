@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device.h>
+#include <lockstep/train/evaluation/class_names.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/served/served_tables.h>
@@ -50,7 +51,14 @@ MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const
 }
 
 std::optional<RankData> MeasuredModel::data(std::shared_ptr<const samples::Dataset> dataset) const {
-  if (!dataset) return load_eval_data(config_, program_, share_.index, share_.count);
+  if (!dataset) {
+    auto data = load_eval_data(config_, program_, share_.index, share_.count);
+    // Weights that were given as tensors are those of a model that is here.
+    if (data && config_.model.weights) {
+      require_same_classes(classes_of_run(*config_.model.weights), data->dataset->classes());
+    }
+    return data;
+  }
   auto program = program_;
   program.data = DataSource(nullptr, std::move(dataset));
   return load_eval_data(config_, program, share_.index, share_.count);
