@@ -1,4 +1,4 @@
-// A decoder of UTF-8 that refuses overlong forms, surrogates and what is cut off.
+// A strict decoder of UTF-8, and a table of letters with marks, by which composed and decomposed texts are compared.
 #include <lockstep/base/utf8.h>
 
 #include <algorithm>

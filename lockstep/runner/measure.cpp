@@ -50,14 +50,12 @@ void add_weights_options(CLI::App& app, Arguments& arguments) {
 /// The configuration of the run whose folder this is, or in whose folder it is, such as RUN/best or a checkpoint in it;
 /// empty: there is none.
 std::string config_of_run(const std::string& weights) {
-  std::error_code unknown;
-  auto folder = std::filesystem::absolute(weights, unknown).lexically_normal();
-  if (folder.filename().empty()) folder = folder.parent_path();  // "RUN/best/"
-  constexpr int kMostAbove = 2;
-  for (int above = 0; above <= kMostAbove; ++above, folder = folder.parent_path()) {
+  const auto folders = train::folders_of_run_around(weights);
+  for (const auto& folder : folders) {
     const auto file = folder / "config.yaml";
+    std::error_code unknown;
     if (!std::filesystem::is_regular_file(file, unknown)) continue;
-    if (above == 0) return (std::filesystem::path(weights) / "config.yaml").string();
+    if (folder == folders.front()) return (std::filesystem::path(weights) / "config.yaml").string();
     if (train::is_run_folder(folder)) return file.string();
   }
   return {};

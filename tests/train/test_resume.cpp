@@ -13,7 +13,10 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
 #include <random>
+#include <string_view>
 
 #include "base/expect_error.h"
 #include "base/small_disk.h"
@@ -260,50 +263,48 @@ TEST(Resume, AFullDiskUnderCheckpointsIsAWarningAndTheResultIsThere) {
   }
 }
 
-// The other way round the checkpoint has what there is no room for, and says so.
-TEST(Resume, AFullWorkDirLeavesWhatFitsAndTheRestLater) {
-  if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
-  const auto checkpoints = mnist().folder() / "of_full_work_dir";
-  const auto config = mnist().config("full_work_dir", {"checkpoint.folder=" + checkpoints.string(), "train.epochs=1"});
-  fs::create_directory(mnist().work_dir("full_work_dir"));
+/// One rank's run with a work_dir on a disk that has no room for its weights, whose error has these words; `then` comes
+/// after it, with the path of what fills the disk.
+void train_without_room_for_weights(const RunConfig& config, std::initializer_list<std::string_view> words,
+                                    const std::function<void(const World&, const fs::path& filler)>& then) {
+  fs::create_directory(config.system.work_dir);
   const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     auto world = rank.world();
     world.meeting = Meeting::alone;
     test::mount_small_disk(config.system.work_dir, 160 << 10);
-    std::ofstream(fs::path(config.system.work_dir) / "filler") << std::string(100 << 10, 'x');
+    const auto filler = fs::path(config.system.work_dir) / "filler";
+    std::ofstream(filler) << std::string(100 << 10, 'x');
     try {
       run_training(config, world);
       ADD_FAILURE() << "there was room for the weights";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::io);
-      expect_words(error.what(),
-                   {"model.safetensors", "disk is full", "accuracy", "its last checkpoint has the weights"});
+      expect_words(error.what(), words);
     }
-    EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "result.json"));
-    fs::remove(fs::path(config.system.work_dir) / "filler");
-    run_training(config, world);
-    EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "model.safetensors"));
+    if (then) then(world, filler);
   });
   test::expect_all_ok(outcomes);
 }
 
+// The other way round the checkpoint has what there is no room for, and says so.
+TEST(Resume, AFullWorkDirLeavesWhatFitsAndTheRestLater) {
+  if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
+  const auto checkpoints = mnist().folder() / "of_full_work_dir";
+  const auto config = mnist().config("full_work_dir", {"checkpoint.folder=" + checkpoints.string(), "train.epochs=1"});
+  train_without_room_for_weights(
+      config, {"model.safetensors", "disk is full", "accuracy", "its last checkpoint has the weights"},
+      [&](const World& world, const fs::path& filler) {
+        EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "result.json"));
+        fs::remove(filler);
+        run_training(config, world);
+        EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "model.safetensors"));
+      });
+}
+
 TEST(Resume, AFullDiskForEverythingSaysThatTheWeightsAreLost) {
   if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
-  const auto config = mnist().config("full_disk_of_all", {"train.epochs=1"});
-  fs::create_directory(mnist().work_dir("full_disk_of_all"));
-  const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
-    auto world = rank.world();
-    world.meeting = Meeting::alone;
-    test::mount_small_disk(config.system.work_dir, 160 << 10);
-    std::ofstream(fs::path(config.system.work_dir) / "filler") << std::string(100 << 10, 'x');
-    try {
-      run_training(config, world);
-      ADD_FAILURE() << "there was room for the weights";
-    } catch (const Error& error) {
-      expect_words(error.what(), {"model.safetensors", "disk is full", "in no checkpoint, so they are lost"});
-    }
-  });
-  test::expect_all_ok(outcomes);
+  train_without_room_for_weights(mnist().config("full_disk_of_all", {"train.epochs=1"}),
+                                 {"model.safetensors", "disk is full", "in no checkpoint, so they are lost"}, {});
 }
 
 // They follow from the seed, the rank and the step, so that no checkpoint needs to hold generators.

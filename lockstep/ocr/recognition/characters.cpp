@@ -1,43 +1,18 @@
-// A strict UTF-8 decoder and encoder, and case and class tables of characters that depend on no locale.
+// Texts as characters and back in UTF-8, and case and class tables of characters that depend on no locale.
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/utf8.h>
 
 #include <algorithm>
 #include <cstddef>
 
 namespace lockstep::ocr {
-namespace {
-
-struct Decoded {
-  char32_t character = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
-};
-
-Decoded first_of(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return {};
-  char32_t character = first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    character = character << 6 | (byte(i) & 0x3FU);
-  }
-  // Longer forms of a character, halves of pairs, and what is above the last plane.
-  const bool is_short = (length == 3 && character < 0x800) || (length == 4 && character < 0x10000);
-  if (is_short || (character >= 0xD800 && character < 0xE000) || character > 0x10FFFF) return {};
-  return {character, length};
-}
-
-}  // namespace
-
 std::u32string characters_of(std::string_view utf8) {
   std::u32string characters;
   for (std::size_t at = 0; at < utf8.size();) {
-    const auto [character, bytes] = first_of(utf8.substr(at));
+    const auto [character, bytes] = first_character(utf8.substr(at));
     if (bytes == 0) {
       fail(ErrorKind::data, "data", "the text '{}' is no UTF-8: byte {} (0x{:02x}) is wrong; convert the file to UTF-8",
            cut_text(utf8), at + 1, static_cast<unsigned char>(utf8[at]));

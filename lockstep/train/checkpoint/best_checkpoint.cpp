@@ -1,4 +1,4 @@
-// The choice among the checkpoints of a folder: that of the best evaluation.
+// best.json: the name, metric and value of the best checkpoint in a folder, written and read.
 #include <lockstep/train/checkpoint/best_checkpoint.h>
 
 #include <lockstep/base/atomic_file.h>

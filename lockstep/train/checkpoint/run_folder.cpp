@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <system_error>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -31,6 +32,13 @@ bool is_run_folder(const fs::path& path) {
   std::error_code unknown;
   return fs::is_directory(path, unknown) && !fs::exists(path / kIndexName, unknown) &&
          (fs::is_directory(path / kCheckpointsFolder, unknown) || fs::exists(path / kFinalWeights, unknown));
+}
+
+std::vector<fs::path> folders_of_run_around(const fs::path& weights) {
+  std::error_code unknown;
+  auto folder = fs::absolute(weights, unknown).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();  // "RUN/best/"
+  return {folder, folder.parent_path(), folder.parent_path().parent_path()};
 }
 
 fs::path weights_of_run(const fs::path& path) {

@@ -5,6 +5,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/format.h>
+#include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/work_dir.h>
 
 #include <fmt/format.h>
@@ -44,12 +45,9 @@ std::string classes_text(const std::vector<std::string>& names) {
 
 std::vector<std::string> classes_of_run(const std::filesystem::path& weights) {
   if (weights.empty()) return {};
-  std::error_code unknown;
-  auto folder = std::filesystem::absolute(weights, unknown).lexically_normal();
-  if (folder.filename().empty()) folder = folder.parent_path();
-  constexpr int kMostAbove = 2;
-  for (int above = 0; above <= kMostAbove; ++above, folder = folder.parent_path()) {
+  for (const auto& folder : folders_of_run_around(weights)) {
     const auto file = folder / kClassesFile;
+    std::error_code unknown;
     if (!std::filesystem::is_regular_file(file, unknown)) continue;
     try {
       std::ifstream in(file);
