@@ -13,9 +13,9 @@ status=0
 ctest --preset "$preset" --no-tests=error "${left_out[@]}" "$@" || status=$?
 log=build/$preset/Testing/Temporary/LastTest.log
 if ((status != 0)); then
-  # Once more and last: a log may be cut, and in the middle of one nobody finds them.
-  printf '\nwhat failed:\n'
-  grep -h -A 12 -E ': Failure$|^\[  FAILED  \]|\(Failed\)|^Test timeout' "$log" | cut -c 1-400 | head -n 300 || true
+  # ctest's own account of a failure has all that the processes of the test printed: too much to find anything in.
+  printf '\nwhat failed (all that it printed is in %s):\n' "$log"
+  awk -f scripts/failed_tests.awk "$log" | cut -c 1-400 | head -n 400
 fi
 # Every skip with its reason: a test that is skipped in silence does not exist.
 skipped=$(grep -h '^skipped: ' "$log") || true

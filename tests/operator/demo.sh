@@ -9,7 +9,7 @@ if [[ ! -f "$tools/kube_start.sh" ]]; then
   echo "skipped: there is no kube_start.sh in $tools; LOCKSTEP_TEST_TOOLS names the folder with a Kubernetes API server"
   exit 77
 fi
-if [[ ! -f "$kube/bin/ready" ]]; then
+if [[ ! -f "$kube/bin/kube-apiserver.real" ]]; then
   echo "skipped: there are no programs of an API server in $kube; test_operator_cluster unpacks them"
   exit 77
 fi

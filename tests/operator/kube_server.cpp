@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/operator/api/resource.h>
@@ -19,6 +21,8 @@
 
 #include <chrono>
 #include <thread>
+
+#include "support/memory_folder.h"
 
 namespace lockstep::test {
 namespace {
@@ -42,20 +46,42 @@ bool has_program(const std::string& name) {
 
 fs::path cache() { return fs::path(LOCKSTEP_BINARY_DIR) / "kube"; }
 
+/// What stands for the API server in the folder of programs: runs it again and again once a file `away` was there, but
+/// not while it is. (The script has signals for that; its shell waits in their traps, and may then miss the end of a
+/// child.)
+constexpr const char* kRestartableServer = R"(#!/bin/sh
+server() { setpriv --pdeathsig KILL -- sh -c 'echo $$ >"$KUBE_AWAY/process"; exec "$@"' "$0" "$0.real" "$@"; }
+if [ -z "${KUBE_AWAY:-}" ]; then exec "$0.real" "$@"; fi
+server "$@"
+status=$?
+if [ ! -e "$KUBE_AWAY/away" ]; then exit $status; fi
+while true; do
+  while [ -e "$KUBE_AWAY/away" ]; do sleep 0.05; done
+  server "$@"
+  sleep 0.05
+done
+)";
+
 /// Unpacks the server's programs, once; other test binaries wait.
 void prepare_cache() {
   fs::create_directories(cache());
   const UniqueFd lock(::open((cache() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ::flock(lock.get(), LOCK_EX);
-  if (fs::exists(cache() / "bin" / "ready")) return;
-  fs::create_directories(cache() / "bin");
+  const auto bin = cache() / "bin";
+  if (fs::exists(bin / "kube-apiserver.real")) return;
+  fs::remove_all(bin);
+  fs::create_directories(bin);
   ChildOptions unpack;
-  unpack.arguments = {"tar", "-C", (cache() / "bin").string(), "-xJf", (tools() / "kube_bin.tar.xz").string()};
+  unpack.arguments = {"tar", "-C", bin.string(), "-xJf", (tools() / "kube_bin.tar.xz").string()};
   const auto done = run_and_capture(unpack, kServerLimit);
   if (!done.status.ok()) fail(ErrorKind::io, "test", "cannot unpack the API server: {}", done.err);
-  fs::remove(cache() / "bin" / "etcd");
-  fs::create_symlink("/usr/bin/etcd", cache() / "bin" / "etcd");
-  UniqueFd(::open((cache() / "bin" / "ready").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  fs::remove(bin / "etcd");
+  fs::create_symlink("/usr/bin/etcd", bin / "etcd");
+  write_file_atomically(bin / "starts-again", kRestartableServer);
+  fs::permissions(bin / "starts-again", fs::perms::owner_all);
+  // Last: who sees its second name finds all the rest.
+  fs::rename(bin / "kube-apiserver", bin / "kube-apiserver.real");
+  fs::rename(bin / "starts-again", bin / "kube-apiserver");
 }
 
 /// Whether something listens at a server's address, "https://127.0.0.1:PORT": a killed server's port stays taken for a
@@ -119,6 +145,8 @@ KubeServer::KubeServer() {
   ChildOptions options;
   options.arguments = {(tools() / "kube_start.sh").string(), cache().string()};
   options.environment = current_environment();
+  (*options.environment)["KUBE_AWAY"] = away_.path().string();
+  (*options.environment)["TMPDIR"] = memory_folder().string();
   (*options.environment)["KUBE_APISERVER_FLAGS"] = "--min-request-timeout=5";
   options.out = ChildStream::pipe;
   options.err = ChildStream::inherit;
@@ -145,20 +173,22 @@ fs::path KubeServer::certificate_kubeconfig() const { return fs::path(variable("
 
 kube::Access KubeServer::access() const { return kube::find_access(kubeconfig().string(), "", {}); }
 
-bool KubeServer::is_ready() const { return fs::exists(fs::path(variable("KUBE_FOLDER")) / "ready"); }
-
 void KubeServer::take_away() {
-  ::kill(script_->pid(), SIGUSR1);
-  while (is_ready() || listens(variable("KUBE_SERVER"))) std::this_thread::sleep_for(10ms);
+  write_file_atomically(away_.path() / "away", "");
+  const auto process = read_file(away_.path() / "process").value_or("");
+  const auto number = parse_integer(process.substr(0, process.find('\n')));
+  if (!number) fail(ErrorKind::io, "test", "'{}' is no process of an API server", process);
+  ::kill(static_cast<pid_t>(*number), SIGKILL);
+  while (listens(variable("KUBE_SERVER"))) std::this_thread::sleep_for(10ms);
 }
 
 void KubeServer::bring_back() {
-  ::kill(script_->pid(), SIGUSR2);
+  fs::remove(away_.path() / "away");
   const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
-  while (!is_ready()) {
+  while (!listens(variable("KUBE_SERVER")) || !kubectl({"get", "--raw", "/readyz"}).status.ok()) {
     if (std::chrono::steady_clock::now() > deadline)
       fail(ErrorKind::timeout, "test", "the API server does not come back");
-    std::this_thread::sleep_for(20ms);
+    std::this_thread::sleep_for(50ms);
   }
 }
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <lockstep/base/process.h>
+#include <lockstep/base/temporary_folder.h>
 #include <lockstep/operator/api/client.h>
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +31,7 @@ class KubeServer {
   kube::Access access() const;
   kube::ApiClient client() const { return kube::ApiClient(access()); }
 
-  /// Kills the API server; starts it again and waits until it answers. The script does it.
+  /// Kills the API server; starts it again and waits until it answers.
   void take_away();
   void bring_back();
 
@@ -43,8 +43,8 @@ class KubeServer {
 
  private:
   KubeServer();
-  bool is_ready() const;
 
+  TemporaryFolder away_;  ///< a file `away` in it keeps the API server from running
   std::optional<Child> script_;
   std::map<std::string, std::string> variables_;
   int spaces_ = 0;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/port.h"
+#include "support/memory_folder.h"
 
 namespace lockstep::test {
 namespace {
@@ -33,7 +34,7 @@ std::optional<std::string> EtcdServer::obstacle() {
   return "there is no etcd here (Debian: etcd-server)";
 }
 
-EtcdServer::EtcdServer(Options options) : options_(std::move(options)), folder_("lockstep-etcd") {
+EtcdServer::EtcdServer(Options options) : options_(std::move(options)), folder_("lockstep-etcd", memory_folder()) {
   for (int member = 0; member < options_.members; ++member) {
     members_.push_back({free_port(), free_port(), std::nullopt});
   }
