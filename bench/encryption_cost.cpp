@@ -42,7 +42,7 @@ Group group_of(const std::string& backend, const Arguments& arguments, const std
   world.size = kRanks;
   world.local_rank = rank;
   world.local_size = kRanks;
-  world.meeting = lockstep::Meeting::file;
+  world.rendezvous = lockstep::Rendezvous::file;
   world.store_path = folder + "/" + backend;
   lockstep::GroupOptions options;
   options.backend = backend;

@@ -19,7 +19,7 @@
 namespace {
 
 namespace comm = lockstep::detail;
-using lockstep::Meeting;
+using lockstep::Rendezvous;
 using lockstep::World;
 using Clock = std::chrono::steady_clock;
 
@@ -59,7 +59,7 @@ void allow_many_descriptors() {
 int main(int argc, char** argv) try {
   int ranks = 2000;
   int limit_s = 120;
-  CLI::App app("Times the meeting of many simulated ranks over loopback");
+  CLI::App app("Times the rendezvous of many simulated ranks over loopback");
   app.add_option("--ranks", ranks)->check(CLI::Range(2, 20000))->capture_default_str();
   app.add_option("--limit", limit_s, "Seconds after which it has failed")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -67,13 +67,13 @@ int main(int argc, char** argv) try {
 
   World world;
   world.size = ranks;
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "127.0.0.1";
   world.host = "simulated";
   const auto limit = std::chrono::seconds(limit_s);
   const auto hosted = comm::host_own_store({world.master_addr, 0}, {world.master_addr}, limit);
   world.master_port = hosted->port();
-  c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep/meeting_1", hosted);
+  c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep/rendezvous_1", hosted);
 
   Outcome outcome;
   std::vector<std::thread> threads;

@@ -2,9 +2,9 @@
 // heartbeats. Each has a connection and does what a real one does; one thread plays all of them. Prints one JSON
 // object.
 #include <lockstep/base/secret.h>
+#include <lockstep/membership/messages.h>
+#include <lockstep/membership/service/server.h>
 #include <lockstep/net/channel.h>
-#include <lockstep/scheduler/messages.h>
-#include <lockstep/scheduler/service/server.h>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace net = lockstep::net;
-namespace scheduler = lockstep::scheduler;
+namespace membership = lockstep::scheduler;
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
@@ -55,10 +55,10 @@ Scheduler start_scheduler(int workers) {
   Scheduler child;
   child.pid = ::fork();
   if (child.pid == 0) {
-    scheduler::ServerOptions options;
+    membership::ServerOptions options;
     options.workers = workers;
     options.most_connections = static_cast<std::size_t>(2 * workers);
-    scheduler::Server server(options);
+    membership::Server server(options);
     const std::uint16_t port = server.port();
     if (::write(ends[1], &port, sizeof port) != sizeof port) std::_Exit(1);
     server.run();
@@ -99,7 +99,7 @@ net::Awaitable<void> send_beats(net::Channel& channel, Count& count, asio::stead
   for (;;) {
     timer.expires_after(std::chrono::seconds(3));
     co_await timer.async_wait(asio::use_awaitable);
-    co_await channel.send(print(scheduler::FromWorker(scheduler::Heartbeat{++step})));
+    co_await channel.send(print(membership::FromWorker(membership::Heartbeat{++step})));
     ++count.beats;
   }
 }
@@ -113,16 +113,16 @@ net::Awaitable<void> be_worker(asio::io_context& context, std::uint16_t port, in
     co_await channel.connect(there);
     co_await channel.open_websocket("here", "/v1/worker");
     co_await channel.receive();
-    scheduler::Register request;
+    membership::Register request;
     request.node_id = fmt::format("worker_{}", number);
     request.named = true;
     request.life = lockstep::random_token();
     request.host = "host";
     request.machine = fmt::format("machine {}", number / 8);
-    co_await channel.send(print(scheduler::FromWorker(request)));
+    co_await channel.send(print(membership::FromWorker(request)));
     for (;;) {
-      const auto message = scheduler::parse_from_scheduler(co_await channel.receive());
-      if (std::holds_alternative<scheduler::RankAssignment>(message)) break;
+      const auto message = membership::parse_from_scheduler(co_await channel.receive());
+      if (std::holds_alternative<membership::RankAssignment>(message)) break;
     }
     ++count.seated;
     asio::steady_timer timer(context);

@@ -7,9 +7,9 @@
 // one JSON line: medians in GB/s of the bytes of rows, of 20 rounds.
 #include <lockstep/base/parse.h>
 #include <lockstep/lockstep.h>
-#include <lockstep/servers/client.h>
-#include <lockstep/servers/division.h>
-#include <lockstep/servers/server.h>
+#include <lockstep/parameter_servers/client.h>
+#include <lockstep/parameter_servers/division.h>
+#include <lockstep/parameter_servers/server.h>
 
 #include <fmt/format.h>
 
@@ -40,24 +40,24 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void serve(const servers::Division& division, const servers::TableSpec& table) {
-  servers::HeldRows rows;
+void serve(const parameter_servers::Division& division, const parameter_servers::TableSpec& table) {
+  parameter_servers::HeldRows rows;
   rows.parts.emplace_back().emplace_back(table, rows::RuleSettings{});
-  servers::ServerOptions options;
+  parameter_servers::ServerOptions options;
   options.limit = std::chrono::seconds(60);
   options.update = [](std::size_t, double lr, std::int64_t step) { return rows::row_update({}, lr, step); };
-  servers::serve(division.pairs, rows, options);
+  parameter_servers::serve(division.pairs, rows, options);
 }
 
-void work(servers::Division division, const servers::TableSpec& table) {
-  servers::RowClient client(std::move(division.pairs), {table}, {});
+void work(parameter_servers::Division division, const parameter_servers::TableSpec& table) {
+  parameter_servers::RowClient client(std::move(division.pairs), {table}, {});
   std::vector<std::int64_t> ids(static_cast<std::size_t>(table.rows));
   std::iota(ids.begin(), ids.end(), 0);
   const auto numbers = static_cast<std::size_t>(table.rows * table.dim);
   const std::vector<float> values(numbers, 0.5F);
-  const std::vector<servers::GradientsOfTable> gradients{{.used = true, .ids = ids, .values = values.data()}};
+  const std::vector<parameter_servers::GradientsOfTable> gradients{{.used = true, .ids = ids, .values = values.data()}};
   std::vector<float> rows(numbers), copy(numbers);
-  const std::vector<servers::WantedRows> wanted{{.table = 0, .ids = ids, .rows = rows.data()}};
+  const std::vector<parameter_servers::WantedRows> wanted{{.table = 0, .ids = ids, .rows = rows.data()}};
   std::vector<double> pulls, pushes, copies;
   for (int round = 0; round < kRounds; ++round) {
     pulls.push_back(seconds_of([&] { client.fetch(wanted); }));
@@ -80,14 +80,14 @@ int main(int argc, char** argv) try {
   const auto argument = [&](std::size_t index, std::int64_t usual) {
     return arguments.size() > index ? parse_integer(arguments[index]).value() : usual;
   };
-  const servers::TableSpec table{.name = "table",
-                                 .rows = argument(1, 100'000),
-                                 .dim = argument(2, 64),
-                                 .seed = 1,
-                                 .deviation = 0.1,
-                                 .key = servers::key_of("table")};
+  const parameter_servers::TableSpec table{.name = "table",
+                                           .rows = argument(1, 100'000),
+                                           .dim = argument(2, 64),
+                                           .seed = 1,
+                                           .deviation = 0.1,
+                                           .key = parameter_servers::key_of("table")};
   const auto group = init();
-  auto division = servers::divide(group, 1);
+  auto division = parameter_servers::divide(group, 1);
   if (group.rank() == 0) {
     work(std::move(division), table);
   } else {

@@ -10,26 +10,26 @@ declare -A may_include=(
   [kernels]="base compat"
   [rows]=""
   [world]="base"
-  [net]="base"
+  [net]="base world"
   [store]="base world net"
-  [scheduler]="base world net"
+  [membership]="base world net"
   [doctor]="base world"
-  [comm]="base compat world net store doctor"
+  [comm]="base compat world net store membership doctor"
   [mirrored]="base kernels rows world comm"
   [global]="base compat kernels world comm"
   [plan]="base kernels world comm global"
   [data]="base"
   [samples]="base data"
   [models]="base compat kernels rows"
-  [servers]="base rows world comm models"
-  [train]="base compat kernels rows world comm mirrored global plan data samples models servers"
+  [parameter_servers]="base rows world comm models"
+  [train]="base compat kernels rows world comm mirrored global plan data samples models parameter_servers"
   [ocr]="base compat kernels data samples models train"
-  [cluster]="base world net store scheduler comm"
-  [runner]="base world scheduler train data samples models cluster"
-  [operator]="base net scheduler cluster"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train ocr cluster runner operator"
+  [cluster]="base world net store membership comm"
+  [runner]="base world net membership train data samples models cluster"
+  [operator]="base net membership cluster"
+  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models train ocr cluster runner operator"
 )
-torch_free=(base rows world net store scheduler doctor data operator)
+torch_free=(base rows world net store membership doctor data operator)
 
 # A room's sources and internal headers, and its public headers.
 folders_of() {

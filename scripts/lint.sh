@@ -18,7 +18,7 @@ status=0
 if [[ "${1:-}" == --tidy* ]]; then
   cmake -S . -B build/tidy -G Ninja -DLOCKSTEP_UNITY=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
   rooms='[^/]*'
-  [[ "$1" == --tidy-all ]] || rooms='(base|world|net|scheduler|doctor|data)'
+  [[ "$1" == --tidy-all ]] || rooms='(base|world|net|membership|doctor|data)'
   mapfile -t tidy < <(grep -oP '"file": "\K'"$PWD/(lockstep|build/tidy/rooms)/$rooms"'/[^"]*\.(cpp|cxx)(?=")' \
     build/tidy/compile_commands.json | sort -u)
   # What Boost.Asio 1.74 and libstdc++ 12 do not know of clang 14: that it has coroutines.

@@ -9,7 +9,7 @@
 #   env://            the same from MASTER_ADDR and MASTER_PORT, which must be set then
 # RANK and WORLD_SIZE may stand in the address instead: tcp://HOST:PORT?rank=0&world_size=2
 RANKS="${RANKS:-2}"
-export LOCKSTEP_INIT_METHOD="${INIT_METHOD:-file:///tmp/lockstep-meeting-$UID}"
+export LOCKSTEP_INIT_METHOD="${INIT_METHOD:-file:///tmp/lockstep-rendezvous-$UID}"
 pids=()
 for ((i = 0; i < RANKS; i++)); do
     RANK=$i WORLD_SIZE=$RANKS LOCAL_RANK=$i LOCAL_WORLD_SIZE=$RANKS lockstep train --config "$@" &

@@ -1,6 +1,6 @@
 // `lockstep certs init`: certificates for people who have no authority of their own.
 #include <lockstep/cli/command.h>
-#include <lockstep/scheduler/security/make_certificates.h>
+#include <lockstep/net/certificates/make_certificates.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,7 +32,7 @@ struct CertsArguments {
 };
 
 int init(const CertsArguments& arguments) {
-  scheduler::init_certificates(arguments.folder, arguments.nodes, arguments.days);
+  net::init_certificates(arguments.folder, arguments.nodes, arguments.days);
   fmt::print("{0}/ca.crt and ca.key: the authority; keep ca.key off the nodes\n", arguments.folder);
   for (const auto& node : arguments.nodes) {
     fmt::print("{}/{}/: for that node; cluster.config_file_path is its config.json\n", arguments.folder, node);

@@ -6,7 +6,7 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cluster/failure.h>
-#include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/doctor/report.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -68,7 +68,7 @@ Start start_of(const DoctorArguments& arguments) {
     options.devices_per_node = options.nodes.devices_per_node;
   }
   Start start = detect_start(options);
-  if (start.world.meeting != Meeting::scheduler) return start;
+  if (start.world.rendezvous != Rendezvous::scheduler) return start;
   fail(ErrorKind::unsupported, "doctor",
        "workers of a scheduler ({}) cannot be examined together yet: use 'lockstep status', or unset MS_ROLE and start "
        "the doctor on each machine",
@@ -82,7 +82,7 @@ World one_rank_a_node(const Start& start) {
   world.size /= start.ranks;
   world.local_rank = 0;
   world.local_size = 1;
-  if (world.size == 1) world.meeting = Meeting::alone;
+  if (world.size == 1) world.rendezvous = Rendezvous::alone;
   return world;
 }
 
@@ -99,7 +99,7 @@ doctor::FactsRequest request_of(const DoctorArguments& arguments) {
 }
 
 int examine(const DoctorArguments& arguments) {
-  const doctor::Consultation done = doctor::consult(request_of(arguments));
+  const doctor::Examination done = doctor::examine_job(request_of(arguments));
   if (done.speaks) {
     const std::string text = arguments.json ? doctor::print_json(done) : doctor::print(done);
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -9,10 +9,10 @@
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/own_store_host.h>
+#include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/version.h>
 
@@ -42,13 +42,13 @@ struct ForkStart {
 /// GPUs are libtorch's to count.
 bool counts_gpus(const std::string& processes) { return processes == "gpu" || processes == "auto"; }
 
-struct Job {
+struct ParsedCommand {
   cluster::LaunchOptions options;
   std::vector<std::string> remarks;
 };
 
 /// Throws whatever there is to say against the words, and for questions; nullopt for jobs of other kinds.
-std::optional<Job> read_job(std::vector<std::string> words) {
+std::optional<ParsedCommand> read_job(std::vector<std::string> words) {
   CLI::App app;
   const auto run = add_run_command(app, LaunchStyle::run);
   const auto launch = add_run_command(app, LaunchStyle::launch);
@@ -64,10 +64,10 @@ std::optional<Job> read_job(std::vector<std::string> words) {
   auto options = launch_options_of(arguments, style, std::move(program), here);
   options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
   auto remarks = remarks_on(arguments, style, options, here);
-  return Job{std::move(options), std::move(remarks)};
+  return ParsedCommand{std::move(options), std::move(remarks)};
 }
 
-std::optional<Job> find_job(const std::vector<std::string>& words) {
+std::optional<ParsedCommand> find_job(const std::vector<std::string>& words) {
   if (words.empty() || (words.front() != "run" && words.front() != "launch")) return std::nullopt;
   try {
     return read_job(words);
@@ -90,7 +90,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     if (!attempt.ready()) return {{}, options.start_method == cluster::StartMethod::automatic};
     tell(found->remarks);
     cluster::LaunchWays ways;
-    std::optional<cluster::OwnStoreHost> own_store;
+    std::optional<cluster::LockstepStoreHost> own_store;
     std::optional<cluster::JobService> service;
     // What the ranks depend on is here: a process that hosted it could be lost alone.
     ways.host = [&](int ranks, UniqueFd events) {

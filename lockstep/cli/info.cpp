@@ -2,8 +2,8 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
+#include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/flag_values.h>
-#include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/identity.h>
 #include <lockstep/train/part_kinds.h>

@@ -44,7 +44,7 @@ int parse_node_rank(const NodeFlags& flags, int nodes) {
     refuse("--node_rank {} must be from 0 to {}, as --nnodes is {}", node, nodes - 1, nodes);
   }
   if (is_host && *is_host != (node == 0)) {
-    refuse("--rdzv_conf {} contradicts --node_rank {}: node 0 is the host of the meeting", flags.rdzv_conf, node);
+    refuse("--rdzv_conf {} contradicts --node_rank {}: node 0 is the host of the rendezvous", flags.rdzv_conf, node);
   }
   return static_cast<int>(node);
 }
@@ -216,7 +216,7 @@ bool names_nodes(const NodeFlags& flags) {
          !flags.nodes.empty();
 }
 
-void set_msrun_meeting(NodeFlags& nodes, std::int64_t count) {
+void set_msrun_rendezvous(NodeFlags& nodes, std::int64_t count) {
   if (nodes.node_rank == -1) nodes.node_rank.reset();
   if (count == 1) {
     // msrun starts its scheduler there, and the ranks of one node meet at a free port.
@@ -293,7 +293,7 @@ void apply_msrun_flags(const MsrunFlags& msrun, NodeFlags& nodes, std::string& p
   processes = std::to_string(local);
   if (nodes.master_port) check_port("--master_port", *nodes.master_port);
   set_msrun_time_out(msrun.cluster_time_out, nodes);
-  set_msrun_meeting(nodes, workers / local);
+  set_msrun_rendezvous(nodes, workers / local);
 }
 
 std::vector<std::string> remarks_on_msrun(const MsrunFlags& flags) {
@@ -369,7 +369,7 @@ std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const 
   world.rank = node * processes;
   world.size = processes;
   world.local_size = processes;
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = endpoint->host;
   world.master_port = endpoint->port;
   return world;

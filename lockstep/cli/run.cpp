@@ -9,12 +9,12 @@
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
 #include <lockstep/cli/run_arguments.h>
+#include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/etcd_store.h>
 #include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/store_host.h>
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, i
   options.policy.join_timeout = conf.join_timeout;
   options.policy.last_call = conf.last_call_timeout;
   options.policy.replace_timeout = conf.replace_timeout;
-  options.policy.silence = conf.keep_alive_interval * conf.keep_alive_max_attempt;
+  options.policy.heartbeat_limit = conf.keep_alive_interval * conf.keep_alive_max_attempt;
   options.pace.heartbeat = conf.keep_alive_interval;
   options.pace.look = std::min(parse_monitor_interval(flags.monitor_interval), options.pace.heartbeat);
   options.close_timeout = conf.close_timeout;
@@ -128,7 +128,7 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
     return flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
   };
   elastic::StoreLimits limits{conf.join_timeout, conf.read_timeout.value_or(milliseconds(10'000))};
-  limits.lease = std::min(std::max(options.policy.silence, kShortestLease), limits.call / 2);
+  limits.lease = std::min(std::max(options.policy.heartbeat_limit, kShortestLease), limits.call / 2);
   const auto opened = elastic::open_c10d(endpoint, own_host, limits);
   options.address = own_host();
   options.node.host = elastic::name_of_host(options.address);

@@ -3,8 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
-#include <lockstep/scheduler/security/connection_security.h>
-#include <lockstep/scheduler/service/status.h>
+#include <lockstep/membership/service/status.h>
+#include <lockstep/net/certificates/connection_security.h>
 
 #include <fmt/format.h>
 
@@ -41,8 +41,8 @@ int show_status(const ClusterConfig& config, bool json) {
   environment.erase("MS_ENABLE_RECOVERY");
   const auto settings = find_cluster(environment, options, ClusterRole::worker);
   const std::string text =
-      scheduler::fetch_status(settings->host, settings->port, scheduler::make_client_tls(*settings).context);
-  fmt::print("{}", json ? text : scheduler::status_table(text));
+      membership::fetch_status(settings->host, settings->port, net::make_member_tls(*settings).context);
+  fmt::print("{}", json ? text : membership::status_table(text));
   std::fflush(stdout);
   return kOk;
 }

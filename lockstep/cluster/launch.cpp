@@ -1,10 +1,10 @@
 // A launch on one machine: fork server, stores and job service, each started only where it is needed.
+#include <lockstep/cluster/c10d_store_host.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/own_store_host.h>
+#include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
-#include <lockstep/cluster/store_host.h>
 
 #include <utility>
 
@@ -12,8 +12,8 @@ namespace lockstep::cluster {
 
 LaunchResult launch(const LaunchOptions& options) {
   ForkAttempt forks(options);  // loads the program while the rest is prepared
-  std::optional<StoreHost> store;
-  std::optional<OwnStoreHost> own_store;
+  std::optional<C10dStoreHost> store;
+  std::optional<LockstepStoreHost> own_store;
   std::optional<JobService> service;
   LaunchWays ways;
   ways.host = [&](int ranks, UniqueFd events) {

@@ -1,4 +1,4 @@
-// The launch of a node's ranks: meeting place, log folder, processes, supervision, and the error file passed on.
+// The launch of a node's ranks: rendezvous place, log folder, processes, supervision, and the error file passed on.
 #include <lockstep/base/error.h>
 #include <lockstep/base/terminal.h>
 #include <lockstep/cluster/launch.h>
@@ -22,7 +22,7 @@ std::string make_run_id() {
 
 /// Whether the ranks know where to meet without a store of the launcher.
 bool has_place_to_meet(const World& world) {
-  return world.meeting == Meeting::file || (world.meeting == Meeting::tcp && world.master_port != 0);
+  return world.rendezvous == Rendezvous::file || (world.rendezvous == Rendezvous::tcp && world.master_port != 0);
 }
 
 /// The ranks of other nodes could not know the port of a store that is opened here.
@@ -34,12 +34,12 @@ void require_all_here(const World& first, int processes) {
        processes, first.size);
 }
 
-void meet_at_given_place(const World& first, Job& job) {
+void meet_at_given_place(const World& first, Launch& job) {
   job.first_rank = first.rank;
   job.world_size = first.size;
   job.hosts_store = false;
   job.store_path = first.store_path;
-  if (first.meeting != Meeting::tcp) return;
+  if (first.rendezvous != Rendezvous::tcp) return;
   job.master_addr = first.master_addr;
   job.master_port = first.master_port;
 }
@@ -51,7 +51,7 @@ int last_rank_of(const LaunchOptions& options) {
 }  // namespace
 
 LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) {
-  Job job;
+  Launch job;
   job.ranks = options.processes;
   Replacing replacing;
   replacing.allowed = [left = options.replacements]() mutable { return left-- > 0; };
@@ -86,7 +86,8 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   return result;
 }
 
-void publish_root_cause(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment) {
+void publish_root_cause(LaunchResult& result, const Launch& job, const LogFolder& logs,
+                        const Environment& environment) {
   const auto first = std::find_if(result.ends.begin(), result.ends.end(),
                                   [&](const RankEnd& end) { return end.rank == result.first_failed; });
   if (first != result.ends.end()) {

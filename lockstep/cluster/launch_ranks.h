@@ -31,6 +31,6 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways);
 /// `job` is the last start of its ranks here, and `result` its end. Where this launcher is a rank of another one, the
 /// other one's error file gets the root cause: as the first failing rank wrote it if that rank was started here, else
 /// the report. The report then also says where the logs are, if they stay.
-void publish_root_cause(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment);
+void publish_root_cause(LaunchResult& result, const Launch& job, const LogFolder& logs, const Environment& environment);
 
 }  // namespace lockstep::cluster

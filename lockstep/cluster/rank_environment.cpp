@@ -31,7 +31,7 @@ void set_defaults(Environment& environment, int ranks) {
 }
 
 /// Who a rank is, and where it meets the others.
-Environment identity_of_rank(const Job& job, int local_rank) {
+Environment identity_of_rank(const Launch& job, int local_rank) {
   const std::string rank = std::to_string(job.first_rank + local_rank);
   const std::string size = std::to_string(world_size_of(job));
   return {
@@ -66,7 +66,7 @@ void see_one_device(Environment& environment, int local_rank) {
   environment["LOCAL_RANK"] = "0";
 }
 
-ChildOptions prepare(const LaunchOptions& options, const Job& job, int local_rank, Environment environment) {
+ChildOptions prepare(const LaunchOptions& options, const Launch& job, int local_rank, Environment environment) {
   ChildOptions child;
   child.out = child.err = ChildStream::pipe;
   child.environment = std::move(environment);
@@ -78,29 +78,29 @@ ChildOptions prepare(const LaunchOptions& options, const Job& job, int local_ran
 
 }  // namespace
 
-std::filesystem::path folder_of_rank(const Job& job, int local_rank) {
+std::filesystem::path folder_of_rank(const Launch& job, int local_rank) {
   return job.folder.empty() ? job.folder : job.folder / std::to_string(local_rank);
 }
 
-std::filesystem::path error_file_of(const Job& job, int local_rank) {
+std::filesystem::path error_file_of(const Launch& job, int local_rank) {
   return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "error.json";
 }
 
-std::filesystem::path status_file_of(const Job& job, int local_rank) {
+std::filesystem::path status_file_of(const Launch& job, int local_rank) {
   return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "status";
 }
 
-std::filesystem::path session_file_of(const Job& job, int local_rank) {
+std::filesystem::path session_file_of(const Launch& job, int local_rank) {
   return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "session";
 }
 
-int world_size_of(const Job& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
+int world_size_of(const Launch& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
 
 bool limits_threads(const Environment& inherited, int ranks) {
   return ranks > 1 && !inherited.contains("OMP_NUM_THREADS");
 }
 
-Environment environment_of_rank(Environment inherited, const Job& job, int local_rank) {
+Environment environment_of_rank(Environment inherited, const Launch& job, int local_rank) {
   set_defaults(inherited, job.ranks);
   // A launcher that is not among these was started by a rank, which cannot be right.
   inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
@@ -129,29 +129,29 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   return inherited;
 }
 
-Environment environment_of_replacement(Environment inherited, const Job& job, int local_rank) {
+Environment environment_of_replacement(Environment inherited, const Launch& job, int local_rank) {
   inherited.erase("LOCKSTEP_FAULT");
   return environment_of_rank(std::move(inherited), job, local_rank);
 }
 
 Environment environment_to_load_in(Environment inherited, int ranks) {
   set_defaults(inherited, ranks);
-  Job job;
+  Launch job;
   job.ranks = ranks;
   const std::string unknown(1, '?');
   for (const auto& [name, value] : identity_of_rank(job, 0)) inherited[name] = unknown;
   return inherited;
 }
 
-ChildOptions prepare_rank(const LaunchOptions& options, const Job& job, int local_rank) {
+ChildOptions prepare_rank(const LaunchOptions& options, const Launch& job, int local_rank) {
   return prepare(options, job, local_rank, environment_of_rank(options.environment, job, local_rank));
 }
 
-ChildOptions prepare_replacement(const LaunchOptions& options, const Job& job, int local_rank) {
+ChildOptions prepare_replacement(const LaunchOptions& options, const Launch& job, int local_rank) {
   return prepare(options, job, local_rank, environment_of_replacement(options.environment, job, local_rank));
 }
 
-std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Job& job) {
+std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Launch& job) {
   std::vector<ChildOptions> ranks;
   for (int local_rank = 0; local_rank < job.ranks; ++local_rank) {
     ranks.push_back(prepare_rank(options, job, local_rank));

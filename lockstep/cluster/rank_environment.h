@@ -31,7 +31,7 @@ struct ServiceAddress {
 };
 
 /// The parameters of one start that all its ranks share.
-struct Job {
+struct Launch {
   int ranks = 1;       ///< local ranks
   int first_rank = 0;  ///< that of local rank 0 in the world
   int world_size = 0;  ///< 0: the local ranks are all
@@ -56,41 +56,41 @@ struct Job {
 };
 
 /// All ranks of the job, those of other nodes included.
-int world_size_of(const Job& job);
+int world_size_of(const Launch& job);
 
 /// A rank's own folder; empty when there are no files.
-std::filesystem::path folder_of_rank(const Job& job, int local_rank);
+std::filesystem::path folder_of_rank(const Launch& job, int local_rank);
 
 /// The file where a rank writes why it failed; empty when there are no files.
-std::filesystem::path error_file_of(const Job& job, int local_rank);
+std::filesystem::path error_file_of(const Launch& job, int local_rank);
 
 /// The file of a rank's status page; empty when there are no files.
-std::filesystem::path status_file_of(const Job& job, int local_rank);
+std::filesystem::path status_file_of(const Launch& job, int local_rank);
 
 /// The file that a rank keeps while it is in a session with the job service; empty when there are no files.
-std::filesystem::path session_file_of(const Job& job, int local_rank);
+std::filesystem::path session_file_of(const Launch& job, int local_rank);
 
 /// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
 bool limits_threads(const Environment& inherited, int ranks);
 
 /// `inherited` with the variables of `local_rank` laid over it.
-Environment environment_of_rank(Environment inherited, const Job& job, int local_rank);
+Environment environment_of_rank(Environment inherited, const Launch& job, int local_rank);
 
 /// The same for a process that takes the place of a lost one: without the fault that was ordered (LOCKSTEP_FAULT),
 /// which has happened.
-Environment environment_of_replacement(Environment inherited, const Job& job, int local_rank);
+Environment environment_of_replacement(Environment inherited, const Launch& job, int local_rank);
 
 /// The common part of the environments of all `ranks` local ranks, for a process that loads their program before the
 /// ranks are known: variables that give a rank's numbers or its rendezvous are "?".
 Environment environment_to_load_in(Environment inherited, int ranks);
 
 /// Arguments, environment and pipes of one rank. Makes its folder, empty. Error(io) when that fails.
-ChildOptions prepare_rank(const LaunchOptions& options, const Job& job, int local_rank);
+ChildOptions prepare_rank(const LaunchOptions& options, const Launch& job, int local_rank);
 
 /// The same for a process that takes the place of a lost one.
-ChildOptions prepare_replacement(const LaunchOptions& options, const Job& job, int local_rank);
+ChildOptions prepare_replacement(const LaunchOptions& options, const Launch& job, int local_rank);
 
 /// prepare_rank for all local ranks.
-std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Job& job);
+std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Launch& job);
 
 }  // namespace lockstep::cluster

@@ -49,7 +49,7 @@ struct Asked {
 
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, const Job& job, Replacing replacing, std::vector<Helper> helpers)
+  Supervisor(const LaunchOptions& options, const Launch& job, Replacing replacing, std::vector<Helper> helpers)
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
@@ -71,7 +71,7 @@ class Supervisor {
 
  private:
   void start_ranks(std::optional<ForkedRanks> forked);
-  void take_rank(const Job& job, int local_rank, Child child);
+  void take_rank(const Launch& job, int local_rank, Child child);
   void end_what_is_left();
   void drain();
   LaunchResult result() const;
@@ -102,7 +102,7 @@ class Supervisor {
   void tell_who_is_slow();
 
   const LaunchOptions& options_;
-  const Job& job_;
+  const Launch& job_;
   Replacements replacements_;
   const Clock::time_point start_ = Clock::now();
   const IgnoreFailedWrites ignore_failed_writes_;
@@ -141,7 +141,7 @@ void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
   if (forked) forked->release();
 }
 
-void Supervisor::take_rank(const Job& job, int local_rank, Child child) {
+void Supervisor::take_rank(const Launch& job, int local_rank, Child child) {
   const int rank = job.first_rank + local_rank;
   const LocalRank& taken = ranks_.emplace_back(rank, std::move(child), options_.prefix.of(rank, local_rank),
                                                outlets_of(options_.output, local_rank, folder_of_rank(job, local_rank)),
@@ -406,7 +406,7 @@ LaunchResult Supervisor::result() const {
 
 }  // namespace
 
-LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked,
+LaunchResult supervise(const LaunchOptions& options, const Launch& job, std::optional<ForkedRanks> forked,
                        Replacing replacing, std::vector<Helper> helpers) {
   return Supervisor(options, job, std::move(replacing), std::move(helpers)).run(std::move(forked));
 }

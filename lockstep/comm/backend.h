@@ -11,7 +11,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/network_reduction.h>
 #include <lockstep/comm/progress.h>
-#include <lockstep/net/peer_tls.h>
+#include <lockstep/net/certificates/peer_tls.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -63,7 +63,7 @@ class WorkState {
 
 /// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause, which ends the group;
 /// Error(unsupported) or Error(invalid_argument), on all ranks alike, does not. Its errors report only what it has
-/// detected itself; the front finds out which rank died or gave up, and why (Job::find_cause).
+/// detected itself; the front finds out which rank died or gave up, and why (JobContext::find_cause).
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -160,7 +160,7 @@ struct BackendContext {
   /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
   std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
   /// The same during the rendezvous, when no rank can have ended in good order.
-  std::function<void(const std::vector<int>& waited_for)> while_meeting;
+  std::function<void(const std::vector<int>& waited_for)> while_connecting;
   /// Only the second check: throws Error(peer_lost) with the reason of the rank that has given up. For waits that
   /// detect ended ranks in another way.
   std::function<void()> throw_if_failed;

@@ -9,13 +9,14 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/group_settings.h>
-#include <lockstep/comm/job.h>
+#include <lockstep/comm/job_context.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/net/peer_tls.h>
+#include <lockstep/membership/session/enter_job.h>
+#include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/world/cluster_settings.h>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ namespace {
 
 void check_world(const World& world) {
   if (world.size >= 1 && world.rank >= 0 && world.rank < world.size) return;
-  if (world.meeting == Meeting::scheduler && world.rank == -1) return;
+  if (world.rendezvous == Rendezvous::scheduler && world.rank == -1) return;
   fail(ErrorKind::invalid_argument, "connect", "rank {} of {} is not a rank: 0 <= rank < size must hold", world.rank,
        world.size);
 }
@@ -46,7 +47,7 @@ OwnAddress address_of_this_host(World& world, const MemberSession* session, cons
   std::string usual;
   if (session != nullptr) {
     usual = session->own_address();
-  } else if (world.meeting == Meeting::tcp) {
+  } else if (world.rendezvous == Rendezvous::tcp) {
     usual = detail::address_for_others(world);
   }
   if (world.size == 1) return {usual, {}};  // nobody is told
@@ -105,8 +106,8 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
   std::iota(everyone.begin(), everyone.end(), 0);
   auto members = detail::group_members("world", std::move(everyone), world.rank, *ranks);
   count_local_ranks(met, members);
-  auto job = std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(*ranks),
-                                           std::move(address), std::move(session));
+  auto job = std::make_shared<detail::JobContext>(std::move(met), settings, std::move(store), std::move(*ranks),
+                                                  std::move(address), std::move(session));
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
@@ -116,7 +117,7 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
 
 // All ranks wait for their ranks when a generation begins, so that it takes no longer than their network does. One
 // that is lost on the way must not keep the others for as long as they would wait for a program to start.
-constexpr std::chrono::milliseconds kLongestMeeting = std::chrono::seconds(20);
+constexpr std::chrono::milliseconds kLongestRendezvous = std::chrono::seconds(20);
 
 // Ranks that die on the way are replaced; what fails for another reason fails again.
 constexpr int kMostAttempts = 20;
@@ -126,7 +127,7 @@ constexpr int kMostAttempts = 20;
 std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<MemberSession>& session,
                                         const GroupOptions& settings) {
   GroupOptions quick = settings;
-  quick.start_timeout = std::min(settings.start_timeout, kLongestMeeting);
+  quick.start_timeout = std::min(settings.start_timeout, kLongestRendezvous);
   for (int attempt = 1;; ++attempt) {
     std::string reason;
     try {
@@ -135,7 +136,7 @@ std::optional<Group> join_with_recovery(const World& world, const std::shared_pt
       if (!is_loss(error) || attempt == kMostAttempts) throw;
       reason = error.what();
     }
-    log_warning("the meeting of generation {} failed: {}", session->place().generation, reason);
+    log_warning("the rendezvous of generation {} failed: {}", session->place().generation, reason);
     session->ask_again(reason);
     if (!session->await_next_place()) return std::nullopt;
   }

@@ -30,7 +30,7 @@ std::optional<std::string> problem_with_list(const Group& group, const std::vect
 }  // namespace
 
 Group::Group(std::shared_ptr<detail::GroupImpl> impl)
-    : impl_(std::move(impl)), checks_(impl_->job()->options().check_arguments) {}
+    : impl_(std::move(impl)), checks_(impl_->job()->options().check_collectives) {}
 
 int Group::rank() const { return impl_->members().rank; }
 int Group::size() const { return impl_->members().size(); }

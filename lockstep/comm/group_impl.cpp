@@ -32,7 +32,7 @@ class OthersBehind : public Error {
   using Error::Error;
 };
 
-std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job& job) {
+std::vector<std::string> names_of(const std::vector<int>& world_ranks, const JobContext& job) {
   std::vector<std::string> names;
   for (const int rank : world_ranks) names.push_back(describe(job.rank_info(rank)));
   return names;
@@ -83,7 +83,8 @@ GroupMembers group_members(std::string name, std::vector<int> world_ranks, int s
   return members;
 }
 
-GroupImpl::GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested, GroupImpl* parent)
+GroupImpl::GroupImpl(std::shared_ptr<JobContext> job, GroupMembers members, std::string_view requested,
+                     GroupImpl* parent)
     : job_(std::move(job)),
       members_(std::move(members)),
       requested_(requested),
@@ -91,8 +92,8 @@ GroupImpl::GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string
   make_backends(parent);
 }
 
-std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
-                                           GroupImpl* parent) {
+std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<JobContext> job, GroupMembers members,
+                                           std::string_view requested, GroupImpl* parent) {
   auto group = std::make_shared<GroupImpl>(job, std::move(members), requested, parent);
   job->enlist(group);
   job->progress().add(group->backend_);
@@ -174,7 +175,7 @@ BackendContext GroupImpl::backend_context() {
   context.hosts = members_.hosts;
   context.tls = job_->world().tls;
   // Ranks that met through MPI were started by it: it knows the network better.
-  context.network = context.tls ? "tls" : job_->world().meeting == Meeting::mpi ? "mpi" : "gloo";
+  context.network = context.tls ? "tls" : job_->world().rendezvous == Rendezvous::mpi ? "mpi" : "gloo";
   context.bind_address = job_->bind_address();
   context.progress = &job_->progress();
   context.describe_rank = [job = job_, ranks = members_.world_ranks](int rank) {
@@ -188,9 +189,9 @@ BackendContext GroupImpl::backend_context() {
       if (const auto cause = find(*job, in_world)) throw Error(ErrorKind::peer_lost, "group", *cause);
     };
   };
-  context.throw_if_lost = throw_for([](Job& job, const auto& of) { return job.find_loss(of); });
+  context.throw_if_lost = throw_for([](JobContext& job, const auto& of) { return job.find_loss(of); });
   // Who meets needs the store.
-  context.while_meeting = throw_for([](Job& job, const auto& of) { return job.find_cause(of, {}); });
+  context.while_connecting = throw_for([](JobContext& job, const auto& of) { return job.find_cause(of, {}); });
   context.throw_if_failed = [job = job_] {
     if (const auto fault = job->find_failure()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };
@@ -290,7 +291,7 @@ std::vector<std::shared_ptr<OperatorTrace>> GroupImpl::traces() const {
 std::string GroupImpl::compare_traces(const Call& call) {
   OperatorTrace* const current = call.trace != 0 ? current_trace() : nullptr;
   if (call.trace != 0 && (!current || call.step != 0)) return current ? compare_on(*current, call) : "";
-  // On no trace, or meeting again on one: another rank may meet on any.
+  // On no trace, or one more rendezvous on one: another rank may meet on any.
   std::optional<OthersBehind> behind;
   std::string difference;
   const auto compare = [&](OperatorTrace& trace) {

@@ -4,7 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/status_page.h>
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/job.h>
+#include <lockstep/comm/job_context.h>
 #include <lockstep/comm/operator_trace.h>
 
 #include <atomic>
@@ -52,17 +52,17 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  public:
   /// Connects to the other members and makes the backend. `requested` is its name or "auto".
   /// `parent`: the group of which it is a subgroup.
-  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
-                                         GroupImpl* parent = nullptr);
+  static std::shared_ptr<GroupImpl> make(std::shared_ptr<JobContext> job, GroupMembers members,
+                                         std::string_view requested, GroupImpl* parent = nullptr);
 
-  GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
+  GroupImpl(std::shared_ptr<JobContext> job, GroupMembers members, std::string_view requested,
             GroupImpl* parent);  ///< for make()
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
 
   const GroupMembers& members() const { return members_; }
-  const std::shared_ptr<Job>& job() const { return job_; }
+  const std::shared_ptr<JobContext>& job() const { return job_; }
   /// For tensors on the CPU, and what has no tensor.
   Backend& backend() { return *backend_; }
   /// For tensors on `device`, which is one that the group carries.
@@ -168,7 +168,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string explain(const Call& call, const Error& seen, std::chrono::milliseconds waited);
   std::string compare_traces(const OperatorTrace& trace, const std::string& key);
 
-  std::shared_ptr<Job> job_;
+  std::shared_ptr<JobContext> job_;
   GroupMembers members_;
   std::string requested_;
   std::uint8_t page_number_;  ///< of this group on the status page

@@ -51,7 +51,8 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
   options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
   options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
   options.host_timeout = seconds(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
-  options.check_arguments = zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_arguments);
+  options.check_collectives =
+      zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_collectives);
   options.encrypt = zero_or_one(environment, "LOCKSTEP_ENCRYPT").value_or(options.encrypt) || options.backend == "tls";
   if (options.encrypt && options.backend != "auto" && !backend_called(options.backend).encrypts) {
     fail(ErrorKind::invalid_argument, "connect",

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kAddresses = "addresses";
 
-Finding loopback(const Job& job, const Facts& host) {
+Finding loopback(const JobFacts& job, const Facts& host) {
   return {Severity::error, kAddresses, place(job, host),
           fmt::format("it offers {} to the other hosts, who would reach themselves there (chosen by {})", host.address,
                       host.address_why),
@@ -22,14 +22,14 @@ Finding loopback(const Job& job, const Facts& host) {
                       host.address, candidates(host))};
 }
 
-Finding without(const Job& job, const Facts& host) {
+Finding without(const JobFacts& job, const Facts& host) {
   return {
       Severity::error, kAddresses, place(job, host),
       fmt::format("it has no address to offer to the other hosts{}{}", host.problem.empty() ? "" : ": ", host.problem),
       fmt::format("set LOCKSTEP_SOCKET_IFNAME to the interface that the others reach (there: {})", candidates(host))};
 }
 
-Finding shared(const Job& job, const Facts& first, const Facts& second) {
+Finding shared(const JobFacts& job, const Facts& first, const Facts& second) {
   return {
       Severity::error, kAddresses, fmt::format("{} -> {}", place(job, first), place(job, second)),
       fmt::format("hosts {} and {} both offer {}, so each reaches itself there", first.host, second.host,
@@ -41,7 +41,7 @@ Finding shared(const Job& job, const Facts& first, const Facts& second) {
 
 }  // namespace
 
-std::vector<Finding> check_addresses(const Job& job) {
+std::vector<Finding> check_addresses(const JobFacts& job) {
   const auto hosts = hosts_of(job);
   std::vector<Finding> findings;
   // Containers in one network can reach each other at any address.
@@ -64,7 +64,7 @@ std::vector<Finding> check_addresses(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_interfaces(const Job& job) {
+std::vector<Finding> check_interfaces(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     const Interface* const chosen = interface_of(*host, host->address);
@@ -90,7 +90,7 @@ std::vector<Finding> check_interfaces(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_containers(const Job& job) {
+std::vector<Finding> check_containers(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     if (!host->in_container) continue;
@@ -106,7 +106,7 @@ std::vector<Finding> check_containers(const Job& job) {
                                     "reached from other hosts",
                                     host->address),
                         "for a job on several hosts start it with --net=host; mapping one port (-p) is enough for the "
-                        "meeting of ranks, but not for the data between them"});
+                        "rendezvous of ranks, but not for the data between them"});
   }
   return findings;
 }

@@ -33,7 +33,7 @@ Finding warning(const std::string& where, const std::string& what, const std::st
   return {Severity::warning, kGpus, where, what, fix};
 }
 
-void check_libtorch(const Job& job, const Facts& host, std::vector<Finding>& findings) {
+void check_libtorch(const JobFacts& job, const Facts& host, std::vector<Finding>& findings) {
   const Gpus& gpus = host.gpus;
   if (gpus.models.empty()) {
     if (gpus.runtime.empty() || gpus.devices.value_or(1) > 0) return;
@@ -84,7 +84,7 @@ std::string device_of(const Gpus& gpus, std::int64_t local) {
 }
 
 // As connect() chooses them for NCCL.
-void check_shares(const Job& job, const Facts& host, std::vector<Finding>& findings) {
+void check_shares(const JobFacts& job, const Facts& host, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<int>> ranks_of;
   std::vector<int> without;
   std::int64_t local = 0;
@@ -116,7 +116,7 @@ void check_shares(const Job& job, const Facts& host, std::vector<Finding>& findi
   }
 }
 
-void check_ways(const Job& job, const Facts& host, std::vector<Finding>& findings) {
+void check_ways(const JobFacts& job, const Facts& host, std::vector<Finding>& findings) {
   const Gpus& gpus = host.gpus;
   if (!gpus.apart.empty()) {
     findings.push_back(
@@ -144,7 +144,7 @@ std::string all_of(const Facts& host) {
                                                 host.gpus.driver.empty() ? "unknown" : host.gpus.driver);
 }
 
-void compare_hosts(const Job& job, std::vector<Finding>& findings) {
+void compare_hosts(const JobFacts& job, std::vector<Finding>& findings) {
   const auto hosts = hosts_of(job);
   for (const Facts* host : hosts) {
     if (all_of(*host) == all_of(*hosts.front())) continue;
@@ -158,7 +158,7 @@ void compare_hosts(const Job& job, std::vector<Finding>& findings) {
 
 }  // namespace
 
-std::vector<Finding> check_gpus(const Job& job) {
+std::vector<Finding> check_gpus(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     check_libtorch(job, *host, findings);

@@ -15,15 +15,15 @@ constexpr std::uint64_t kDockerDefault = 64 * kMiB;
 
 // The store has one connection to each rank, and gloo has one between every two ranks; the constant is for libraries,
 // the program, its data and logs.
-std::uint64_t needed(const Job& job) { return 192 + 2 * static_cast<std::uint64_t>(job.size); }
+std::uint64_t needed(const JobFacts& job) { return 192 + 2 * static_cast<std::uint64_t>(job.size); }
 
-Finding none(const Job& job, const Facts& host) {
+Finding none(const JobFacts& job, const Facts& host) {
   return {Severity::error, kSharedMemory, place(job, host),
           fmt::format("ranks of this host cannot share memory: memfd_create: {}", host.memfd_problem),
           "allow the call (seccomp profile of the container), or set LOCKSTEP_BACKEND=gloo"};
 }
 
-Finding small(const Job& job, const Facts& host) {
+Finding small(const JobFacts& job, const Facts& host) {
   return {Severity::warning, kSharedMemory, place(job, host),
           fmt::format("/dev/shm has {} MiB. Lockstep does not use it, but MPI, NCCL and Python's data loaders do",
                       host.shm_bytes / kMiB),
@@ -32,7 +32,7 @@ Finding small(const Job& job, const Facts& host) {
 
 }  // namespace
 
-std::vector<Finding> check_cpus(const Job& job) {
+std::vector<Finding> check_cpus(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     const auto here =
@@ -49,7 +49,7 @@ std::vector<Finding> check_cpus(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_open_files(const Job& job) {
+std::vector<Finding> check_open_files(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     if (host->open_files >= needed(job)) continue;
@@ -64,7 +64,7 @@ std::vector<Finding> check_open_files(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_shared_memory(const Job& job) {
+std::vector<Finding> check_shared_memory(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     if (!host->memfd_problem.empty()) findings.push_back(none(job, *host));
@@ -73,7 +73,7 @@ std::vector<Finding> check_shared_memory(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_proxies(const Job& job) {
+std::vector<Finding> check_proxies(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) {
     if (host->proxies.empty()) continue;

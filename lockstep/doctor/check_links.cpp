@@ -15,7 +15,7 @@ std::string words(const Facts& facts) {
   return fmt::format("{}{}", facts.address, interface == nullptr ? "" : fmt::format(" ({})", interface->name));
 }
 
-std::string fix_of_link(const Job& job, const Facts& from, const Facts& to, bool dropped) {
+std::string fix_of_link(const JobFacts& job, const Facts& from, const Facts& to, bool dropped) {
   const Interface* const chosen = interface_of(to, to.address);
   const bool is_virtual = chosen != nullptr && is_virtual_interface(chosen->name);
   auto choice = fmt::format(
@@ -44,7 +44,7 @@ std::string fix_of_link(const Job& job, const Facts& from, const Facts& to, bool
 }
 
 // Whether the link works in the other direction. That is not sufficient, because either side of a pair may connect.
-bool works_the_other_way(const Job& job, const Link& link) {
+bool works_the_other_way(const JobFacts& job, const Link& link) {
   return std::ranges::any_of(job.links, [&](const Link& other) {
     return other.from == link.to && other.to == link.from && other.problem.empty();
   });
@@ -52,7 +52,7 @@ bool works_the_other_way(const Job& job, const Link& link) {
 
 }  // namespace
 
-std::vector<Finding> check_links(const Job& job) {
+std::vector<Finding> check_links(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Link& link : job.links) {
     const Facts* const from = find_rank(job, link.from);
@@ -68,7 +68,7 @@ std::vector<Finding> check_links(const Job& job) {
   return findings;
 }
 
-std::vector<Finding> check_clocks(const Job& job) {
+std::vector<Finding> check_clocks(const JobFacts& job) {
   constexpr double kTolerated = 1.0;
   std::vector<Finding> findings;
   for (const Link& link : job.links) {

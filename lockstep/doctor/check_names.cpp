@@ -28,7 +28,7 @@ bool all_loopback(const std::vector<std::string>& addresses) {
   return !addresses.empty() && std::ranges::all_of(addresses, is_loopback_address);
 }
 
-Finding unresolved(const Job& job, const Facts& host, const Name& name) {
+Finding unresolved(const JobFacts& job, const Facts& host, const Name& name) {
   const bool is_master = name.name == job.master;
   return {is_master ? Severity::error : Severity::warning, kNames, place(job, host),
           fmt::format("{} {} does not resolve on host {}", is_master ? "the master's name" : "its own name", name.name,
@@ -37,7 +37,7 @@ Finding unresolved(const Job& job, const Facts& host, const Name& name) {
                     : "add the name to DNS or /etc/hosts there; programs that look up their own host wait for it"};
 }
 
-Finding itself(const Job& job, const Facts& host, const Name& name) {
+Finding itself(const JobFacts& job, const Facts& host, const Name& name) {
   return {Severity::warning, kNames, place(job, host),
           fmt::format("its name {} stands for {} on the host itself, which no other host can use", name.name,
                       list(name.addresses)),
@@ -45,7 +45,7 @@ Finding itself(const Job& job, const Facts& host, const Name& name) {
           "127.0.1.1), or always give numeric addresses"};
 }
 
-Finding slow(const Job& job, const Facts& host, const Name& name) {
+Finding slow(const JobFacts& job, const Facts& host, const Name& name) {
   const bool harmless = name.answered || name.name != job.master;
   return {harmless ? Severity::warning : Severity::error, kNames, place(job, host),
           fmt::format("looking up {} took {:.1f} s{}", name.name, static_cast<double>(name.milliseconds) / 1000,
@@ -53,7 +53,7 @@ Finding slow(const Job& job, const Facts& host, const Name& name) {
           "fix the name server in /etc/resolv.conf, or put the names of the job into /etc/hosts"};
 }
 
-void check_own(const Job& job, const Facts& host, std::vector<Finding>& findings) {
+void check_own(const JobFacts& job, const Facts& host, std::vector<Finding>& findings) {
   for (const Name& name : host.names) {
     const bool is_own = name.name == host.host;
     if (name.addresses.empty() && name.answered) findings.push_back(unresolved(job, host, name));
@@ -70,7 +70,7 @@ bool differ(const NameSeen& a, const NameSeen& b) {
   return !same(a.name.addresses, b.name.addresses);
 }
 
-void check_between(const Job& job, std::vector<Finding>& findings) {
+void check_between(const JobFacts& job, std::vector<Finding>& findings) {
   std::set<std::string> told;
   for (std::size_t i = 0; i < job.names.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -91,7 +91,7 @@ void check_between(const Job& job, std::vector<Finding>& findings) {
 
 }  // namespace
 
-std::vector<Finding> check_names(const Job& job) {
+std::vector<Finding> check_names(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) check_own(job, *host, findings);
   check_between(job, findings);

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kVersions = "versions";
 
 // Adds a finding about a difference between rank 0 and another rank, once for each host.
-void add(const Job& job, const Facts& other, Severity severity, const std::string& what, const std::string& fix,
+void add(const JobFacts& job, const Facts& other, Severity severity, const std::string& what, const std::string& fix,
          std::vector<Finding>& findings) {
   const bool told = std::ranges::any_of(findings, [&](const Finding& one) { return one.what == what; });
   if (told) return;
@@ -19,7 +19,7 @@ void add(const Job& job, const Facts& other, Severity severity, const std::strin
       {severity, kVersions, fmt::format("{} -> {}", place(job, job.ranks.front()), place(job, other)), what, fix});
 }
 
-void compare(const Job& job, const Facts& other, std::string_view what, const std::string& a, const std::string& b,
+void compare(const JobFacts& job, const Facts& other, std::string_view what, const std::string& a, const std::string& b,
              std::vector<Finding>& findings) {
   if (a == b) return;
   add(job, other, Severity::error,
@@ -29,7 +29,7 @@ void compare(const Job& job, const Facts& other, std::string_view what, const st
 
 using Files = std::map<std::string, std::string>;
 
-void compare_files(const Job& job, const Facts& other, Severity severity, const Files& first, const Files& others,
+void compare_files(const JobFacts& job, const Facts& other, Severity severity, const Files& first, const Files& others,
                    std::vector<Finding>& findings) {
   for (const auto& [file, hash] : first) {
     const auto found = others.find(file);
@@ -41,7 +41,7 @@ void compare_files(const Job& job, const Facts& other, Severity severity, const 
   }
 }
 
-void report_unreadable(const Job& job, const Facts& facts, std::vector<Finding>& findings) {
+void report_unreadable(const JobFacts& job, const Facts& facts, std::vector<Finding>& findings) {
   for (const auto& [file, hash] : facts.files) {
     if (!hash.empty()) continue;
     findings.push_back({Severity::error, kVersions, place(job, facts),
@@ -52,7 +52,7 @@ void report_unreadable(const Job& job, const Facts& facts, std::vector<Finding>&
 
 }  // namespace
 
-std::vector<Finding> check_versions(const Job& job) {
+std::vector<Finding> check_versions(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts* host : hosts_of(job)) report_unreadable(job, *host, findings);
   if (job.ranks.empty()) return findings;

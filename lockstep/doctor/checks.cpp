@@ -24,9 +24,9 @@ std::size_t count(std::span<const Finding> findings, Severity severity) {
       std::count_if(findings.begin(), findings.end(), [&](const Finding& one) { return one.severity == severity; }));
 }
 
-std::vector<Finding> examine(const Job& job) {
-  using Check = std::vector<Finding> (*)(const Job&);
-  constexpr std::array<Check, 16> kChecks = {check_meeting,       check_environment, check_presence,   check_links,
+std::vector<Finding> examine(const JobFacts& job) {
+  using Check = std::vector<Finding> (*)(const JobFacts&);
+  constexpr std::array<Check, 16> kChecks = {check_rendezvous,    check_environment, check_presence,   check_links,
                                              check_addresses,     check_interfaces,  check_containers, check_names,
                                              check_port,          check_versions,    check_clocks,     check_proxies,
                                              check_shared_memory, check_open_files,  check_cpus,       check_gpus};

@@ -35,8 +35,8 @@ struct Finding {
 std::size_t count(std::span<const Finding> findings, Severity severity);
 
 /// The result of the diagnosis that all ranks made together.
-struct Consultation {
-  Job job;
+struct Examination {
+  JobFacts job;
   std::vector<Finding> findings;  ///< sorted by severity, errors first
   bool speaks = true;             ///< this rank should print the findings: it is rank 0, or it could not reach the
                                   ///< others
@@ -44,41 +44,41 @@ struct Consultation {
 };
 
 /// This rank reaches the rendezvous.
-std::vector<Finding> check_meeting(const Job& job);
+std::vector<Finding> check_rendezvous(const JobFacts& job);
 /// No variable breaks its rule: every rank would refuse to start.
-std::vector<Finding> check_environment(const Job& job);
+std::vector<Finding> check_environment(const JobFacts& job);
 /// Every rank of the job is present.
-std::vector<Finding> check_presence(const Job& job);
+std::vector<Finding> check_presence(const JobFacts& job);
 /// Each pair of hosts can connect, both ways, on the addresses they offer.
-std::vector<Finding> check_links(const Job& job);
+std::vector<Finding> check_links(const JobFacts& job);
 /// The address that a host offers to the others is reachable for them: it is neither a loopback address nor also
 /// another host's address.
-std::vector<Finding> check_addresses(const Job& job);
+std::vector<Finding> check_addresses(const JobFacts& job);
 /// Virtual interfaces (docker0, veth, virbr, ...) are not used as the network between hosts.
-std::vector<Finding> check_interfaces(const Job& job);
+std::vector<Finding> check_interfaces(const JobFacts& job);
 /// In a container, other hosts can reach this one.
-std::vector<Finding> check_containers(const Job& job);
+std::vector<Finding> check_containers(const JobFacts& job);
 /// Names resolve, quickly, and to the same addresses everywhere.
-std::vector<Finding> check_names(const Job& job);
+std::vector<Finding> check_names(const JobFacts& job);
 /// The rendezvous port is free.
-std::vector<Finding> check_port(const Job& job);
+std::vector<Finding> check_port(const JobFacts& job);
 /// All ranks run the same Lockstep, libtorch and files.
-std::vector<Finding> check_versions(const Job& job);
+std::vector<Finding> check_versions(const JobFacts& job);
 /// Clocks agree within a second.
-std::vector<Finding> check_clocks(const Job& job);
+std::vector<Finding> check_clocks(const JobFacts& job);
 /// Reports proxies in the environment.
-std::vector<Finding> check_proxies(const Job& job);
+std::vector<Finding> check_proxies(const JobFacts& job);
 /// Shared memory can be created, and /dev/shm is large enough for other software (Lockstep does not use it).
-std::vector<Finding> check_shared_memory(const Job& job);
+std::vector<Finding> check_shared_memory(const JobFacts& job);
 /// The limit of open files is large enough.
-std::vector<Finding> check_open_files(const Job& job);
+std::vector<Finding> check_open_files(const JobFacts& job);
 /// There are at least as many CPUs as threads.
-std::vector<Finding> check_cpus(const Job& job);
+std::vector<Finding> check_cpus(const JobFacts& job);
 /// Driver and CUDA fit, each rank has a GPU of its own, and hosts have the same; where there are any.
-std::vector<Finding> check_gpus(const Job& job);
+std::vector<Finding> check_gpus(const JobFacts& job);
 
 /// Runs all checks. The worst findings come first, otherwise in the order above.
-std::vector<Finding> examine(const Job& job);
+std::vector<Finding> examine(const JobFacts& job);
 
 /// Whether an interface of that name belongs to containers or virtual machines, not to a network of hosts.
 bool is_virtual_interface(std::string_view name);

@@ -10,13 +10,13 @@
 
 namespace lockstep::doctor {
 
-const Facts* find_rank(const Job& job, int rank) {
+const Facts* find_rank(const JobFacts& job, int rank) {
   const auto found =
       std::find_if(job.ranks.begin(), job.ranks.end(), [&](const Facts& facts) { return facts.rank == rank; });
   return found == job.ranks.end() ? nullptr : &*found;
 }
 
-std::vector<const Facts*> hosts_of(const Job& job) {
+std::vector<const Facts*> hosts_of(const JobFacts& job) {
   std::vector<const Facts*> hosts;
   for (const Facts& facts : job.ranks) {
     const bool known =
@@ -26,7 +26,7 @@ std::vector<const Facts*> hosts_of(const Job& job) {
   return hosts;
 }
 
-std::string place(const Job& job, const Facts& facts) {
+std::string place(const JobFacts& job, const Facts& facts) {
   return job.size == 1 ? fmt::format("host {}", facts.host) : fmt::format("host {} (rank {})", facts.host, facts.rank);
 }
 

@@ -97,7 +97,7 @@ struct NameSeen {
 };
 
 /// The facts of the whole job. Without other ranks, `ranks` has only this process.
-struct Job {
+struct JobFacts {
   int size = 1;
   std::string master{};  ///< the host of the rendezvous; empty: there is none
   std::vector<Facts> ranks{};
@@ -108,13 +108,13 @@ struct Job {
 };
 
 /// The facts of a rank that connected; nullptr for others.
-const Facts* find_rank(const Job& job, int rank);
+const Facts* find_rank(const JobFacts& job, int rank);
 
 /// The first rank of each host, in the order of ranks.
-std::vector<const Facts*> hosts_of(const Job& job);
+std::vector<const Facts*> hosts_of(const JobFacts& job);
 
 /// "host b (rank 1)"; "host b" where there is one rank.
-std::string place(const Job& job, const Facts& facts);
+std::string place(const JobFacts& job, const Facts& facts);
 
 // Customization points of nlohmann::json, found by argument-dependent lookup. Missing keys throw its exceptions.
 void to_json(nlohmann::json& json, const Facts& facts);

@@ -50,7 +50,7 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-std::string words_of_host(const Job& job, const Facts& host) {
+std::string words_of_host(const JobFacts& job, const Facts& host) {
   const Interface* const interface = interface_of(host, host.address);
   return fmt::format("  {}: {}{}, {} CPU{}, {} open files, /dev/shm {} MiB{}{}\n", place(job, host),
                      host.address.empty() ? "no address" : host.address,
@@ -60,7 +60,7 @@ std::string words_of_host(const Job& job, const Facts& host) {
                      host.in_container ? ", container" : "");
 }
 
-std::string head(const Job& job) {
+std::string head(const JobFacts& job) {
   const auto hosts = hosts_of(job);
   std::string text = wrapped("lockstep doctor: ", job.ranks.front().way_in);
   for (std::size_t i = 0; i < std::min(hosts.size(), kHosts); ++i) text += words_of_host(job, *hosts[i]);
@@ -77,7 +77,7 @@ std::string plural(std::size_t number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-std::string verdict(const Consultation& done) {
+std::string verdict(const Examination& done) {
   const auto errors = count(done.findings, Severity::error);
   const auto warnings = count(done.findings, Severity::warning);
   const auto pairs = std::ranges::count_if(done.job.links, [](const Link& link) { return link.problem.empty(); });
@@ -93,36 +93,36 @@ std::string verdict(const Consultation& done) {
 
 }  // namespace
 
-std::string print(const Consultation& consultation) {
-  std::string text = head(consultation.job);
-  const auto& findings = consultation.findings;
+std::string print(const Examination& examination) {
+  std::string text = head(examination.job);
+  const auto& findings = examination.findings;
   const auto shown = std::min(findings.size(), kFullFindings);
   for (std::size_t i = 0; i < shown; ++i) text += words_of(findings[i]);
   if (findings.size() > shown) text += fmt::format("\nand {} more; --json shows all\n", findings.size() - shown);
-  return text + verdict(consultation);
+  return text + verdict(examination);
 }
 
-std::string print_findings(const Consultation& consultation) {
+std::string print_findings(const Examination& examination) {
   std::string text;
   std::size_t shown = 0;
-  for (const Finding& finding : consultation.findings) {
+  for (const Finding& finding : examination.findings) {
     if (finding.severity != Severity::note && shown++ < kFullFindings) text += words_of(finding);
   }
   if (shown > kFullFindings) text += fmt::format("\nand {} more\n", shown - kFullFindings);
   if (shown == 0) {
     text = fmt::format("\nnothing wrong with {} and the ways between hosts; {} of {} ranks were examined\n",
-                       plural(hosts_of(consultation.job).size(), "host"), consultation.job.ranks.size(),
-                       consultation.job.size);
+                       plural(hosts_of(examination.job).size(), "host"), examination.job.ranks.size(),
+                       examination.job.size);
   }
   text.pop_back();
   return text.substr(1);
 }
 
-std::string print_json(const Consultation& consultation) {
-  const Job& job = consultation.job;
+std::string print_json(const Examination& examination) {
+  const JobFacts& job = examination.job;
   const nlohmann::json json = {
-      {"sound", consultation.sound}, {"size", job.size},   {"master", job.master}, {"findings", consultation.findings},
-      {"missing", job.missing},      {"links", job.links}, {"names", job.names},   {"ranks", job.ranks}};
+      {"sound", examination.sound}, {"size", job.size},   {"master", job.master}, {"findings", examination.findings},
+      {"missing", job.missing},     {"links", job.links}, {"names", job.names},   {"ranks", job.ranks}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

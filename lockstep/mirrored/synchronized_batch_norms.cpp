@@ -28,9 +28,9 @@ at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(a
 }  // namespace
 
 /// The communication of a module's batch norms with the other ranks.
-class BatchNormMeeting : public torch::CustomClassHolder {
+class BatchNormExchange : public torch::CustomClassHolder {
  public:
-  explicit BatchNormMeeting(Group group) : group_(std::move(group)) {}
+  explicit BatchNormExchange(Group group) : group_(std::move(group)) {}
 
   /// Gathers each rank's [n] to [ranks, n].
   at::Tensor gather(const at::Tensor& mine) const {
@@ -43,17 +43,17 @@ class BatchNormMeeting : public torch::CustomClassHolder {
   Group group_;
 };
 
-using MeetingPointer = c10::intrusive_ptr<BatchNormMeeting>;
+using ExchangePointer = c10::intrusive_ptr<BatchNormExchange>;
 
 /// The synchronized batch norms of this process, by their running means.
-class MeetingTable {
+class ExchangeTable {
  public:
   /// Null if the batch norm is not synchronized.
-  MeetingPointer find(const at::Tensor& running_mean) const {
+  ExchangePointer find(const at::Tensor& running_mean) const {
     if (count_ == 0 || !running_mean.defined()) return {};
     const std::shared_lock lock(mutex_);
     const auto found = by_mean_.find(running_mean.unsafeGetTensorImpl());
-    return found == by_mean_.end() ? MeetingPointer() : found->second;
+    return found == by_mean_.end() ? ExchangePointer() : found->second;
   }
 
   bool has_any(const std::vector<at::Tensor>& running_means) const {
@@ -62,9 +62,9 @@ class MeetingTable {
                        [&](const at::Tensor& each) { return by_mean_.contains(each.unsafeGetTensorImpl()); });
   }
 
-  void add(const std::vector<at::Tensor>& running_means, const MeetingPointer& meeting) {
+  void add(const std::vector<at::Tensor>& running_means, const ExchangePointer& exchange) {
     const std::unique_lock lock(mutex_);
-    for (const auto& each : running_means) by_mean_.emplace(each.unsafeGetTensorImpl(), meeting);
+    for (const auto& each : running_means) by_mean_.emplace(each.unsafeGetTensorImpl(), exchange);
     count_ = by_mean_.size();
   }
 
@@ -76,7 +76,7 @@ class MeetingTable {
 
  private:
   mutable std::shared_mutex mutex_;
-  std::unordered_map<const c10::TensorImpl*, MeetingPointer> by_mean_;
+  std::unordered_map<const c10::TensorImpl*, ExchangePointer> by_mean_;
   std::atomic<std::size_t> count_{0};  ///< number of entries, so that processes without synchronized batch norms need
                                        ///< no lock
 };
@@ -85,8 +85,8 @@ namespace {
 
 /// The table of the process: operators of libtorch get only tensors, so the table must be global. Its users share
 /// ownership.
-const std::shared_ptr<MeetingTable>& the_table() {
-  static const auto table = std::make_shared<MeetingTable>();
+const std::shared_ptr<ExchangeTable>& the_table() {
+  static const auto table = std::make_shared<ExchangeTable>();
   return table;
 }
 
@@ -96,7 +96,7 @@ struct Normalization {
   at::Tensor running_var;
   double momentum;
   double eps;
-  MeetingPointer meeting;
+  ExchangePointer exchange;
 };
 
 struct Statistics {
@@ -107,7 +107,7 @@ struct Statistics {
 
 /// The statistics of all ranks' batches; updates the running statistics.
 Statistics meet(const at::Tensor& input, const Normalization& options) {
-  const auto moments = kernels::joined_moments(options.meeting->gather(kernels::moments_of(input)));
+  const auto moments = kernels::joined_moments(options.exchange->gather(kernels::moments_of(input)));
   const double values = moments[0].item<double>();
   if (values == 1) {
     fail(ErrorKind::invalid_argument, "data_parallel",
@@ -128,7 +128,7 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
     const auto statistics = meet(input, options);
     context->save_for_backward({input, or_undefined(weight), statistics.mean, statistics.inverse_deviation});
     context->saved_data["values"] = statistics.values;
-    context->saved_data["meeting"] = c10::IValue::make_capsule(options.meeting);
+    context->saved_data["exchange"] = c10::IValue::make_capsule(options.exchange);
     if (const auto of_bias = or_undefined(bias); of_bias.defined()) context->saved_data["bias"] = of_bias.scalar_type();
     return kernels::normalized(input, or_undefined(weight), or_undefined(bias), statistics.mean,
                                statistics.inverse_deviation);
@@ -146,7 +146,7 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
     const auto& mean = saved[2];
     const auto& inverse_deviation = saved[3];
     auto& data = context->saved_data;
-    const auto meeting = c10::static_intrusive_pointer_cast<BatchNormMeeting>(data["meeting"].toCapsule());
+    const auto exchange = c10::static_intrusive_pointer_cast<BatchNormExchange>(data["exchange"].toCapsule());
 
     auto sums = kernels::gradient_sums(gradients[0], input, mean, inverse_deviation);
     torch::autograd::variable_list found(4);
@@ -156,46 +156,46 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
     };
     if (weight.defined()) found[1] = own(0, weight.scalar_type());
     if (data.find("bias") != data.end()) found[2] = own(1, data["bias"].toScalarType());
-    meeting->sum(sums);
+    exchange->sum(sums);
     found[0] = kernels::gradient_of_input(gradients[0], input, weight, mean, inverse_deviation, sums,
                                           data["values"].toDouble());
     return found;
   }
 };
 
-/// The meeting of the batch norm; null if it is not synchronized, or if libtorch shall report invalid arguments.
-MeetingPointer meeting_for(const at::Tensor& input, bool training, const OptionalTensor& weight,
-                           const OptionalTensor& bias, const OptionalTensor& running_mean,
-                           const OptionalTensor& running_var) {
+/// The exchange of the batch norm; null if it is not synchronized, or if libtorch shall report invalid arguments.
+ExchangePointer exchange_for(const at::Tensor& input, bool training, const OptionalTensor& weight,
+                             const OptionalTensor& bias, const OptionalTensor& running_mean,
+                             const OptionalTensor& running_var) {
   if (!training) return {};
-  auto meeting = the_table()->find(or_undefined(running_mean));
-  if (!meeting || input.dim() < 2) return {};
+  auto exchange = the_table()->find(or_undefined(running_mean));
+  if (!exchange || input.dim() < 2) return {};
   for (const auto& each : {weight, bias, running_mean, running_var}) {
     const auto tensor = or_undefined(each);
     if (tensor.defined() && (tensor.dim() != 1 || tensor.numel() != input.size(1))) return {};
   }
-  return meeting;
+  return exchange;
 }
 
 at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                       const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                       double momentum, double eps, bool cudnn_enabled) {
-  auto meeting = meeting_for(input, training, weight, bias, running_mean, running_var);
-  if (!meeting) {
+  auto exchange = exchange_for(input, training, weight, bias, running_mean, running_var);
+  if (!exchange) {
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
                                   cudnn_enabled);
   }
   return BatchNorm::apply(
       input, weight, bias,
-      Normalization{or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
+      Normalization{or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(exchange)});
 }
 
 /// The same without autograd, for inference mode.
 at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                     const OptionalTensor& running_mean, const OptionalTensor& running_var,
                                     bool training, double momentum, double eps, bool cudnn_enabled) {
-  auto meeting = meeting_for(input, training, weight, bias, running_mean, running_var);
-  if (!meeting) {
+  auto exchange = exchange_for(input, training, weight, bias, running_mean, running_var);
+  if (!exchange) {
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
                                   cudnn_enabled);
   }
@@ -203,7 +203,7 @@ at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTenso
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
   const auto [values, mean, inverse_deviation] =
-      meet(input, {or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
+      meet(input, {or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(exchange)});
   return kernels::normalized(input, or_undefined(weight), or_undefined(bias), mean, inverse_deviation);
 }
 
@@ -248,7 +248,7 @@ SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, 
   const bool here = refused.item<int>() != 0;
   all_reduce(refused, group);
   if (refused.item<int>() == 0) {
-    table_->add(running_means_, c10::make_intrusive<BatchNormMeeting>(*own));
+    table_->add(running_means_, c10::make_intrusive<BatchNormExchange>(*own));
     return;
   }
   fail(ErrorKind::invalid_argument, "data_parallel",

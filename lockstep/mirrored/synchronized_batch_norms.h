@@ -14,7 +14,7 @@ class Module;
 
 namespace lockstep::mirrored {
 
-class MeetingTable;
+class ExchangeTable;
 
 /// While it exists, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
 /// ranks' pictures would, forward and backward, and updates its running statistics equally on all ranks. Every rank
@@ -37,7 +37,7 @@ class SynchronizedBatchNorms {
   bool covers(const at::Tensor& buffer) const;
 
  private:
-  std::shared_ptr<MeetingTable> table_;
+  std::shared_ptr<ExchangeTable> table_;
   std::vector<at::Tensor> running_means_;
   std::vector<at::Tensor> buffers_;
 };

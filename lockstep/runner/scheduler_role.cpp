@@ -6,10 +6,10 @@
 #include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/failure.h>
+#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/server.h>
+#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/runner/scheduler_role.h>
-#include <lockstep/scheduler/security/connection_security.h>
-#include <lockstep/scheduler/service/saved_state.h>
-#include <lockstep/scheduler/service/server.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>
@@ -32,9 +32,9 @@ constexpr auto kSave = std::chrono::seconds(5);
 
 /// The storage that MS_RECOVERY_PATH names: a folder, or a key of an etcd. Error(environment) for an address that is
 /// none; Error(io) for a folder that cannot be made.
-scheduler::StatePlace state_place(const std::string& recovery_path) {
+membership::StatePlace state_place(const std::string& recovery_path) {
   if (!cluster::etcd::is_url(recovery_path)) {
-    return scheduler::state_in_file(std::filesystem::path(recovery_path) / "scheduler.json");
+    return membership::state_in_file(std::filesystem::path(recovery_path) / "scheduler.json");
   }
   const auto url = cluster::etcd::parse_url(recovery_path, "MS_RECOVERY_PATH");
   const auto entry = std::make_shared<Entry>(url.address, url.key);
@@ -43,7 +43,7 @@ scheduler::StatePlace state_place(const std::string& recovery_path) {
 }
 
 // What connection_num says, or else enough; each worker has one, and the status another.
-std::size_t most_connections(const ClusterSettings& settings, const scheduler::Tls& tls) {
+std::size_t most_connections(const ClusterSettings& settings, const net::Tls& tls) {
   const int needed = settings.workers + 1;
   if (!tls.context) return static_cast<std::size_t>(std::max(10000, 2 * needed));
   if (tls.connections < needed) {
@@ -53,18 +53,18 @@ std::size_t most_connections(const ClusterSettings& settings, const scheduler::T
   return static_cast<std::size_t>(std::max(tls.connections, needed));
 }
 
-scheduler::ServerOptions server_options(const ClusterSettings& settings) {
-  scheduler::ServerOptions options;
+membership::ServerOptions server_options(const ClusterSettings& settings) {
+  membership::ServerOptions options;
   options.host = settings.host;
   options.port = settings.port;
   options.workers = settings.workers;
   options.recovery = settings.recovery;
-  options.limits.silence = scheduler::milliseconds_of(settings.node_timeout_s);
-  options.limits.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
-  options.limits.hang = scheduler::milliseconds_of(settings.hang_timeout_s);
+  options.limits.heartbeat_limit = net::milliseconds_of(settings.node_timeout_s);
+  options.limits.absence = net::milliseconds_of(settings.topo_timeout_s);
+  options.limits.hang = net::milliseconds_of(settings.hang_timeout_s);
   if (settings.recovery) options.state = state_place(settings.recovery_path);
-  options.secret = scheduler::read_secret(settings);
-  scheduler::Tls tls = scheduler::make_server_tls(settings);
+  options.secret = net::read_secret(settings);
+  net::Tls tls = net::make_service_tls(settings);
   options.most_connections = most_connections(settings, tls);
   options.tls = std::move(tls.context);
   options.check_of_certificates = std::move(tls.check_of_certificates);
@@ -91,10 +91,10 @@ bool is_scheduler(std::string_view launcher, const ClusterOptions& options) {
 
 int run_scheduler(const ClusterOptions& options) {
   const auto settings = find_cluster(current_environment(), options, ClusterRole::scheduler);
-  scheduler::require_secure(*settings);
+  net::require_secure(*settings);
   const ConsoleLog log;
   cluster::elastic::raise_open_file_limit();
-  scheduler::Server server(server_options(*settings));
+  membership::Server server(server_options(*settings));
   log_info("the scheduler listens on {}:{} for {} worker(s), TLS {}, recovery {} ({})", settings->host, server.port(),
            settings->workers, settings->enable_ssl ? "on" : "off", settings->recovery ? "on" : "off",
            settings->evidence);

@@ -8,8 +8,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/servers/division.h>
-#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/parameter_servers/division.h>
+#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/configuration/own_program.h>
@@ -19,7 +19,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/metrics.h>
-#include <lockstep/train/output/picture_files.h>
+#include <lockstep/train/output/picture_writer.h>
 #include <lockstep/train/output/result.h>
 #include <lockstep/train/output/tensorboard.h>
 #include <lockstep/train/part_kinds.h>
@@ -78,7 +78,7 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
   if (rank != 0) return callbacks;
-  callbacks.push_back(std::make_unique<PictureFiles>(work_dir.pictures()));
+  callbacks.push_back(std::make_unique<PictureWriter>(work_dir.pictures()));
   if (wanted.metrics_every > 0) {
     const RunState& state = session.state();
     callbacks.push_back(
@@ -361,7 +361,7 @@ std::vector<LockedFolder> locked_folders(const RunConfig& config) {
 RunResult run_with_servers(const RunConfig& config, const Program& program, const Group& everyone, int servers,
                            const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows,
                            const std::shared_ptr<StopSignals>& signals) {
-  auto division = servers::divide(everyone, servers);
+  auto division = parameter_servers::divide(everyone, servers);
   if (division.group) {
     return train_and_report(
         config, program, *division.group, work_dir, lock, kept, signals,

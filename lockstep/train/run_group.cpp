@@ -3,6 +3,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
+#include <lockstep/comm/group_settings.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -34,7 +35,7 @@ GroupOptions run_group_options(const RunConfig& run) {
   options.device = run.system.device;
   options.start_timeout = milliseconds(config.start_timeout_s);
   options.timeout = milliseconds(config.timeout_s);
-  options.check_arguments = config.check_collectives;
+  options.check_collectives = config.check_collectives;
   options.encrypt = config.encrypt;
   options.cluster = cluster_of(run);
   options.rejoins = true;
@@ -43,15 +44,13 @@ GroupOptions run_group_options(const RunConfig& run) {
 
 // Devices are asked for only where some are needed: a process that has asked can no longer fork.
 void require_devices(const RunConfig& config, const World& world) {
-  const auto named = find(current_environment(), "LOCKSTEP_BACKEND");
-  const auto choices = lockstep::detail::backend_choices();
-  if (named && std::ranges::find(choices, *named) == choices.end()) return;  // connect() says so
-  const auto& backend = named ? *named : config.parallel.backend;
+  const auto backend = lockstep::detail::with_environment(run_group_options(config), current_environment()).backend;
   const bool may_share = lockstep::detail::may_share_devices(backend);
   if (config.system.device.starts_with("cuda")) {
     require_device(config.system.device, world, cuda_devices(), may_share);
   } else if (lockstep::detail::is_for_cuda(backend)) {
-    require_device_for(backend, named ? "LOCKSTEP_BACKEND" : "parallel.backend", world, cuda_devices(), may_share);
+    require_device_for(backend, backend == config.parallel.backend ? "parallel.backend" : "LOCKSTEP_BACKEND", world,
+                       cuda_devices(), may_share);
   }
 }
 

@@ -68,7 +68,8 @@ void write_holder(int file, const std::string& job) {
 }  // namespace
 
 std::string job_identity(const World& world, const Environment& environment) {
-  if (world.meeting == Meeting::scheduler) return fmt::format("scheduler {}:{}", world.master_addr, world.master_port);
+  if (world.rendezvous == Rendezvous::scheduler)
+    return fmt::format("scheduler {}:{}", world.master_addr, world.master_port);
   return find(environment, "TORCHELASTIC_RUN_ID").value_or("");
 }
 

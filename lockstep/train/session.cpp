@@ -37,7 +37,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       share_(data_share(config, group)),
       train_data_(load_train_data(config, program, share_.index, share_.count)),
       eval_data_(load_eval_data(config, program, share_.index, share_.count)),
-      plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
+      plan_(run_length_of(config, train_data_.sampler.steps_per_epoch())),
       settings_(require_same_settings(run_settings(config, share_.count, train_data_.dataset->size()), group)),
       options_(forward_options(config, choose_device(config, group))),
       model_(make_model(config, program, options_.device)),

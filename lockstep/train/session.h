@@ -11,10 +11,10 @@
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/output/console.h>
-#include <lockstep/train/plan.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/run_data.h>
+#include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
 
 #include <chrono>
@@ -59,7 +59,7 @@ class Session final : private RunView {
   const std::optional<UnverifiedStep>& unverified() const { return unverified_; }
 
   const RunState& state() const { return state_; }
-  const RunPlan& plan() const { return plan_; }
+  const RunLength& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
   /// Samples of a full batch of all ranks.
   std::int64_t global_batch_size() const { return global_batch_size_of(config_.data, share_.count); }
@@ -149,7 +149,7 @@ class Session final : private RunView {
   DataShare share_;
   RankData train_data_;
   std::optional<RankData> eval_data_;
-  RunPlan plan_;
+  RunLength plan_;
   Settings settings_;
   ForwardOptions options_;
   Model model_;

@@ -90,7 +90,7 @@ std::string first_host_of_cloud(const Environment& environment, const CloudHosts
 void meet_in_cloud(const Environment& environment, const CloudHosts& hosts, World& world) {
   if (world.size == 1) return;
   if (meet_by_init_method(environment, world)) return;
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   const auto address = find_master_addr(environment);
   if (hosts.count == 1) {
     // All ranks are on this host: the code that starts them chooses the port unless it is given.

@@ -26,7 +26,7 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field("recovery_path", c.recovery_path, anything(),
                "MS_RECOVERY_PATH: the folder of that state, or etcd://HOST:PORT/KEY");
   fields.field("node_timeout_s", c.node_timeout_s, between(1, 1e6),
-               "MS_NODE_TIMEOUT: seconds of silence after which a worker is lost");
+               "MS_NODE_TIMEOUT: seconds without a heartbeat after which a worker is lost");
   fields.field("topo_timeout_s", c.topo_timeout_s, between(1, 1e6),
                "MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come");
   fields.field("hang_timeout_s", c.hang_timeout_s, between(1, 1e6),
@@ -241,7 +241,7 @@ World detail::world_of_worker(const ClusterSettings& settings, const Environment
   world.local_size = 0;
   world.launcher = "scheduler";
   world.evidence = settings.evidence;
-  world.meeting = Meeting::scheduler;
+  world.rendezvous = Rendezvous::scheduler;
   world.master_addr = settings.host;
   world.master_port = settings.port;
   if (const auto device = find_integer(environment, "DEVICE_ID", 0, std::numeric_limits<int>::max())) {

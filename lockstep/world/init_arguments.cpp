@@ -47,7 +47,7 @@ void meet_nodes(const Environment& environment, int nodes, World& world) {
   if (meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto port = find_master_port(environment);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   if (nodes > 1 && (!address || !port)) {
     refuse_arguments(
         "--world_size {} needs --init_method tcp://HOST:PORT with the address of node 0, or MASTER_ADDR and "

@@ -99,7 +99,7 @@ void meet_by_tcp(const std::string& method, World& world) {
   }
   const auto port = parse_integer(place.substr(colon + 1));
   if (!port || *port < 1 || *port > kHighestPort) fail_method(method, "has no port from 1 to 65535");
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = without_brackets(host);
   world.master_port = static_cast<std::uint16_t>(*port);
 }
@@ -107,7 +107,7 @@ void meet_by_tcp(const std::string& method, World& world) {
 void meet_by_file(const std::string& method, World& world) {
   const std::string path(place_of(method).substr(kFile.size()));
   if (path.size() < 2 || path.front() != '/') fail_method(method, "names no absolute path");
-  world.meeting = Meeting::file;
+  world.rendezvous = Rendezvous::file;
   world.store_path = path;
 }
 

@@ -54,7 +54,7 @@ bool has_init_method(const Environment& environment);
 /// Error(environment) when it has only one of them, and when RANK or WORLD_SIZE is set as well.
 std::optional<World> rank_of_init_method(const Environment& environment);
 
-/// Fills in meeting and address, or path, from LOCKSTEP_INIT_METHOD ("tcp://host:port" or "file:///path"). Returns
+/// Fills in rendezvous and address, or path, from LOCKSTEP_INIT_METHOD ("tcp://host:port" or "file:///path"). Returns
 /// false and does not change `world` when it has neither ("env://").
 bool meet_by_init_method(const Environment& environment, World& world);
 

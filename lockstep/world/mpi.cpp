@@ -23,10 +23,10 @@ void meet_under_mpi(const Environment& environment, World& world) {
          note_of_service(environment, "MASTER_PORT"), address ? "MASTER_ADDR" : "MASTER_PORT");
   }
   if (!address) {
-    world.meeting = Meeting::mpi;
+    world.rendezvous = Rendezvous::mpi;
     return;
   }
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = *address;
   world.master_port = *port;
   add_evidence(world, "MASTER_ADDR", *address);

@@ -52,7 +52,7 @@ Start start_of(const Container& container, const Environment& environment) {
       static_cast<int>(std::count(container.hosts.begin(), container.hosts.end(), own)) * container.devices;
   world.evidence = container.evidence;
   if (meet_by_init_method(environment, world)) return start;
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = find_master_addr(environment).value_or(container.hosts.front());
   world.master_port = find_master_port(environment).value_or(kPort);
   add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
@@ -174,7 +174,7 @@ std::optional<Start> detect_numbered_nodes(const NodeVariables& names, const Env
          "{} needs {} and {}, the host of node 0 and a free port there; or start the program with 'lockstep run'",
          world.evidence, names.address, names.port);
   }
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = address;
   world.master_port = static_cast<std::uint16_t>(*nodes == 1 ? 0 : *port);
   add_evidence(world, "master", fmt::format("{}:{}", address, world.master_port));

@@ -30,7 +30,7 @@ void meet_at_master(const Environment& environment, World& world) {
                           : "MASTER_PORT is",
         note_of_service(environment, "MASTER_PORT"));
   }
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = *address;
   world.master_port = *port;
   add_evidence(world, "MASTER_ADDR", *address);
@@ -39,7 +39,7 @@ void meet_at_master(const Environment& environment, World& world) {
 
 // torchrun keeps one store for all restart attempts, so each attempt has a key prefix of its own.
 void use_agent_store(const Environment& environment, World& world) {
-  if (world.meeting != Meeting::tcp || find(environment, "TORCHELASTIC_USE_AGENT_STORE") != "True") return;
+  if (world.rendezvous != Rendezvous::tcp || find(environment, "TORCHELASTIC_USE_AGENT_STORE") != "True") return;
   const auto attempt =
       find_integer(environment, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<std::int64_t>::max());
   world.store_is_external = true;
@@ -59,7 +59,7 @@ void derive_local(const Environment& environment, World& world) {
     return;
   }
   const bool on_this_host =
-      world.size == 1 || (world.meeting == Meeting::tcp && is_always_this_host(world.master_addr));
+      world.size == 1 || (world.rendezvous == Rendezvous::tcp && is_always_this_host(world.master_addr));
   if (!on_this_host && local_rank && *local_rank < world.size) {
     world.local_rank = static_cast<int>(*local_rank);
     world.local_size = 0;

@@ -89,7 +89,7 @@ void place_on_server(const Environment& environment, const RankTable& table, Wor
 void meet_at_first_rank(const Environment& environment, const RankTable& table, World& world) {
   if (meet_by_init_method(environment, world)) return;
   const RankTableDevice& first = table.devices.front();
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = find_master_addr(environment).value_or(first.address);
   world.master_port = find_master_port(environment).value_or(static_cast<std::uint16_t>(kFirstPort + first.device));
   add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));

@@ -215,7 +215,7 @@ void meet_at_first_host(const Environment& environment, World& world) {
   const auto port = find_master_port(environment);
   const auto job = job_of(environment, world);
   const auto step = find_step(environment).value_or(0);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = address ? *address : first_host(environment, world);
   world.master_port = port ? *port : port_of_slurm_step(job, step);
   // The prefix separates jobs: a rank that connects to the port of another job, because both jobs use the same port, is

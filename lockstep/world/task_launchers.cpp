@@ -73,7 +73,7 @@ void meet_tasks(const Environment& environment, const TaskLauncher& launcher, Wo
   if (world.size == 1 || meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto job = find(environment, launcher.job).value_or("");
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = address ? *address : first_host(environment, launcher, world);
   world.master_port = find_master_port(environment).value_or(port_of_job(job));
   world.store_prefix = fmt::format("/{}/{}", launcher.name, job);
@@ -102,7 +102,7 @@ std::optional<World> detect_jsm(const Environment& environment) { return detect_
 std::optional<World> detect_pals(const Environment& environment) { return detect_tasks(environment, "pals"); }
 
 void require_place(const World& world) {
-  if (world.meeting != Meeting::tcp || !world.master_addr.empty()) return;
+  if (world.rendezvous != Rendezvous::tcp || !world.master_addr.empty()) return;
   const TaskLauncher* launcher = find_launcher(world.launcher);
   fail(ErrorKind::environment, "world",
        "{} ({}) gives this process its rank, but nothing says on which host rank 0 is: {}, or LOCKSTEP_INIT_METHOD to "

@@ -52,15 +52,15 @@ int count(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-Meeting::Meeting(std::string conf) : port_(free_port()), conf_(std::move(conf)) {}
+Rendezvous::Rendezvous(std::string conf) : port_(free_port()), conf_(std::move(conf)) {}
 
-Meeting Meeting::at(const std::string& port, std::string conf) {
-  Meeting meeting(std::move(conf));
-  meeting.port_ = port;
-  return meeting;
+Rendezvous Rendezvous::at(const std::string& port, std::string conf) {
+  Rendezvous rendezvous(std::move(conf));
+  rendezvous.port_ = port;
+  return rendezvous;
 }
 
-Words Meeting::flags() const {
+Words Rendezvous::flags() const {
   Words flags = {"--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:" + port_};
   if (!conf_.empty()) flags.push_back("--rdzv_conf=" + conf_);
   return flags;
@@ -68,14 +68,14 @@ Words Meeting::flags() const {
 
 Agent::Agent(const Words& command) : child_(start(command)) {}
 
-Agent::Agent(const Meeting& meeting, Words flags, const Words& actions, const std::string& program)
-    : Agent(command_of(meeting.flags() + flags, Words{program} + actions)) {}
+Agent::Agent(const Rendezvous& rendezvous, Words flags, const Words& actions, const std::string& program)
+    : Agent(command_of(rendezvous.flags() + flags, Words{program} + actions)) {}
 
 Agent::Agent(Words flags, const Words& actions)
     : Agent(command_of(std::move(flags), Words{LOCKSTEP_RANK_PROGRAM} + actions)) {}
 
-Agent Agent::of_program(const Meeting& meeting, Words flags, Words program) {
-  return Agent(command_of(meeting.flags() + flags, program));
+Agent Agent::of_program(const Rendezvous& rendezvous, Words flags, Words program) {
+  return Agent(command_of(rendezvous.flags() + flags, program));
 }
 
 Agent Agent::on_host(int host, Words flags, const Words& actions) {

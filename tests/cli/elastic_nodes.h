@@ -8,10 +8,10 @@
 namespace lockstep::test {
 
 /// An endpoint on this machine, and what --rdzv_conf says.
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(std::string conf = "");
-  static Meeting at(const std::string& port, std::string conf);
+  explicit Rendezvous(std::string conf = "");
+  static Rendezvous at(const std::string& port, std::string conf);
 
   const std::string& port() const { return port_; }
   Words flags() const;
@@ -25,9 +25,10 @@ class Meeting {
 class Agent {
  public:
   /// Ranks of the test's rank program, which does these actions; or of another program, with these arguments.
-  Agent(const Meeting& meeting, Words flags, const Words& actions, const std::string& program = LOCKSTEP_RANK_PROGRAM);
+  Agent(const Rendezvous& rendezvous, Words flags, const Words& actions,
+        const std::string& program = LOCKSTEP_RANK_PROGRAM);
   Agent(Words flags, const Words& actions);
-  static Agent of_program(const Meeting& meeting, Words flags, Words program);
+  static Agent of_program(const Rendezvous& rendezvous, Words flags, Words program);
   /// On one of two hosts (TwoHosts).
   static Agent on_host(int host, Words flags, const Words& actions);
   static Agent of_program(Words flags, const Words& program);

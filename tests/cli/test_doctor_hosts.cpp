@@ -114,7 +114,7 @@ TEST_F(DoctorOnTwoHosts, ThoroughThePlaceToMeetAnswersNobody) {
                            {"MASTER_PORT", "6060"},
                            {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}});
   EXPECT_EQ(ran.status, kUnsound);
-  EXPECT_THAT(fix_of("meeting", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
+  EXPECT_THAT(fix_of("rendezvous", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
 }
 
 TEST_F(DoctorOnTwoHosts, ThoroughANameMeansDifferentHosts) {
@@ -162,7 +162,7 @@ TEST_F(DoctorOnTwoHosts, ThoroughOneDoesNotCome) {
   EXPECT_THAT(first.out, AllOf(HasSubstr("ERROR  presence  rank 1"), HasSubstr("1 of 2 ranks did not come")));
   const auto second = on(1, {"--wait", "1"});
   EXPECT_EQ(second.status, kUnsound);
-  EXPECT_THAT(second.out, AllOf(HasSubstr("ERROR  meeting"), HasSubstr("-> rank 0"), HasSubstr("10.77.0.1:9988")));
+  EXPECT_THAT(second.out, AllOf(HasSubstr("ERROR  rendezvous"), HasSubstr("-> rank 0"), HasSubstr("10.77.0.1:9988")));
 }
 
 TEST_F(DoctorOnTwoHosts, TheCableIsOut) {
@@ -175,7 +175,7 @@ TEST_F(DoctorOnTwoHosts, TheCableIsOut) {
                            {"MASTER_ADDR", "10.77.0.1"},
                            {"MASTER_PORT", "6060"}});
   EXPECT_EQ(ran.status, kUnsound);
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("ERROR  meeting"), HasSubstr("unreachable")));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("ERROR  rendezvous"), HasSubstr("unreachable")));
 }
 
 }  // namespace

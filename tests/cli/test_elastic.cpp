@@ -1,4 +1,4 @@
-// `lockstep run` on several nodes that come, fail and go: real launchers on this machine, meeting at one endpoint.
+// `lockstep run` on several nodes that come, fail and go: real launchers on this machine, rendezvous at one endpoint.
 #include <lockstep/base/temporary_folder.h>
 
 #include "cli/elastic_nodes.h"
@@ -27,9 +27,9 @@ using testing::Not;
 const ExitStatus kWell{0, 0};
 
 TEST(Elastic, TwoNodesMeetAndEndWell) {
-  const Meeting meeting;
-  Agent first(meeting, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
-  Agent second(meeting, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
+  const Rendezvous rendezvous;
+  Agent first(rendezvous, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
+  Agent second(rendezvous, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
   EXPECT_EQ(first.wait(), kWell) << first.said();
   EXPECT_EQ(second.wait(), kWell) << second.said();
   const std::string both = first.said() + second.said();
@@ -42,11 +42,11 @@ TEST(Elastic, TwoNodesMeetAndEndWell) {
 
 TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
   const std::string pace = ",last_call_timeout=0.5,keep_alive_interval=0.5,keep_alive_max_attempt=10";
-  const Meeting meeting("is_host=1" + pace);
-  const auto guest = Meeting::at(meeting.port(), "is_host=0" + pace);
+  const Rendezvous rendezvous("is_host=1" + pace);
+  const auto guest = Rendezvous::at(rendezvous.port(), "is_host=0" + pace);
   const Words flags = {"--nnodes=2:3", "--max_restarts=0"};
   const Words ranks = {"env=WORLD_SIZE", "env=TORCHELASTIC_RESTART_COUNT", "sleep_ms=60000"};
-  Agent first(meeting, flags, ranks);
+  Agent first(rendezvous, flags, ranks);
   Agent second(guest, flags, ranks);
   ASSERT_TRUE(first.says("WORLD_SIZE=2"));
   ASSERT_TRUE(second.says("WORLD_SIZE=2"));
@@ -68,17 +68,17 @@ TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
 }
 
 TEST(Elastic, TooFewNodesAreAClearEnd) {
-  const Meeting meeting("join_timeout=1,keep_alive_interval=0.5");
-  Agent alone(meeting, {"--nnodes=2"}, {"print=never"});
+  const Rendezvous rendezvous("join_timeout=1,keep_alive_interval=0.5");
+  Agent alone(rendezvous, {"--nnodes=2"}, {"print=never"});
   EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
   EXPECT_THAT(alone.said(), AllOf(HasSubstr("only 1 of at least 2 nodes came within 1.0 s"), Not(HasSubstr("never"))));
 }
 
 TEST(Elastic, AWrongEndpointIsAClearEnd) {
-  Meeting meeting("join_timeout=1,is_host=0");
-  Agent alone(meeting, {"--nnodes=2"}, {"print=never"});
+  Rendezvous rendezvous("join_timeout=1,is_host=0");
+  Agent alone(rendezvous, {"--nnodes=2"}, {"print=never"});
   EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the store at 127.0.0.1:" + meeting.port()),
+  EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the store at 127.0.0.1:" + rendezvous.port()),
                                   HasSubstr("Connection refused")));
 }
 
@@ -105,7 +105,7 @@ TEST(Elastic, AnEndpointOfAnotherProgramIsNamedAsThat) {
 }
 
 TEST(Elastic, RestartsAreCountedOnceForTheJob) {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   const TemporaryFolder folder;
   const auto sign = [&](const char* name) { return (folder.path() / name).string(); };
   const Words flags = {"--nnodes=2", "--max_restarts=2"};
@@ -120,8 +120,8 @@ TEST(Elastic, RestartsAreCountedOnceForTheJob) {
                        "0@1:await=" + sign("rank 1"),
                        "0@1:kill_self=9",
                        "print=third attempt"};
-  Agent first(meeting, flags, ranks);
-  Agent second(meeting, flags, ranks);
+  Agent first(rendezvous, flags, ranks);
+  Agent second(rendezvous, flags, ranks);
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
     EXPECT_THAT(agent->said(), AllOf(HasSubstr("TORCHELASTIC_RESTART_COUNT=2"), HasSubstr("third attempt")));
@@ -131,10 +131,10 @@ TEST(Elastic, RestartsAreCountedOnceForTheJob) {
 }
 
 TEST(Elastic, TheReportIsOnEveryScreen) {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   const Words ranks = {"0:sleep_ms=60000", "1:error=it broke", "1:exit=3"};
-  Agent first(meeting, {"--nnodes=2"}, ranks);
-  Agent second(meeting, {"--nnodes=2"}, ranks);
+  Agent first(rendezvous, {"--nnodes=2"}, ranks);
+  Agent second(rendezvous, {"--nnodes=2"}, ranks);
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), (ExitStatus{3, 0}));
     EXPECT_THAT(agent->said(), AllOf(HasSubstr("lockstep run: rank 1 (pid "), HasSubstr("failed first"),
@@ -143,9 +143,9 @@ TEST(Elastic, TheReportIsOnEveryScreen) {
 }
 
 TEST(Elastic, AProgramThatIsNotThereEndsTheJob) {
-  const Meeting meeting;
-  Agent first(meeting, {"--nnodes=2", "--max_restarts=5"}, {"sleep_ms=60000"});
-  Agent second(meeting, {"--nnodes=2", "--max_restarts=5"}, {}, "no-such-program");
+  const Rendezvous rendezvous;
+  Agent first(rendezvous, {"--nnodes=2", "--max_restarts=5"}, {"sleep_ms=60000"});
+  Agent second(rendezvous, {"--nnodes=2", "--max_restarts=5"}, {}, "no-such-program");
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), (ExitStatus{1, 0}));
     EXPECT_THAT(agent->said(), HasSubstr("'no-such-program'"));
@@ -153,11 +153,11 @@ TEST(Elastic, AProgramThatIsNotThereEndsTheJob) {
 }
 
 TEST(Elastic, TheJobOutlivesTheHolderOfItsStore) {
-  const Meeting meeting("is_host=1");
+  const Rendezvous rendezvous("is_host=1");
   const Words flags = {"--nnodes=2"};
   Probe probe;
-  Agent host(meeting, flags, {"print=ready", "sleep_ms=60000"});
-  Agent other(Meeting::at(meeting.port(), "is_host=0,keep_alive_interval=0.5,join_timeout=3"), flags,
+  Agent host(rendezvous, flags, {"print=ready", "sleep_ms=60000"});
+  Agent other(Rendezvous::at(rendezvous.port(), "is_host=0,keep_alive_interval=0.5,join_timeout=3"), flags,
               {"print=ready", "sleep_ms=60000"});
   ASSERT_TRUE(host.says("ready"));
   ASSERT_TRUE(other.says("ready"));
@@ -171,9 +171,9 @@ TEST(Elastic, TheJobOutlivesTheHolderOfItsStore) {
 }
 
 TEST(Elastic, ThoroughTheOthersHearThatTheStoreGoes) {
-  const Meeting meeting("is_host=1");
-  Agent host(meeting, {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
-  Agent other(Meeting::at(meeting.port(), "is_host=0"), {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
+  const Rendezvous rendezvous("is_host=1");
+  Agent host(rendezvous, {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
+  Agent other(Rendezvous::at(rendezvous.port(), "is_host=0"), {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
   ASSERT_TRUE(other.says("ready"));
   host.kill(SIGINT);
   EXPECT_EQ(host.wait(), (ExitStatus{130, 0})) << host.said();
@@ -183,15 +183,15 @@ TEST(Elastic, ThoroughTheOthersHearThatTheStoreGoes) {
 }
 
 TEST(Elastic, TwoJobsAtOneEndpoint) {
-  const Meeting meeting("is_host=1");
-  const auto guest = Meeting::at(meeting.port(), "is_host=0");
+  const Rendezvous rendezvous("is_host=1");
+  const auto guest = Rendezvous::at(rendezvous.port(), "is_host=0");
   const TemporaryFolder folder;
   const auto sign = [&](const char* name) { return (folder.path() / name).string(); };
   const Words ranks = {"env=WORLD_SIZE", "await=" + sign("guests"), "print=done"};
   Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
   Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the store")) << agent->said();
-  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "await=" + sign("host")});
+  Agent host(rendezvous, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "await=" + sign("host")});
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("WORLD_SIZE=2")) << agent->said();
   write_file(sign("host"), "");
   // Its own job is done, and the store is needed still.
@@ -315,10 +315,10 @@ TEST(Elastic, AMistakeOfTheUserIsNotTriedAgain) {
   const Workbench bench;
   const auto alone = run_program(bench.train());
   ASSERT_TRUE(alone.status.ok()) << alone.err;
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   const Words flags = {"--nnodes=2", "--max_restarts=3"};
-  Agent first = Agent::of_program(meeting, flags, bench.train({"train.epochs=2"}));
-  Agent second = Agent::of_program(meeting, flags, bench.train({"train.epochs=2"}));
+  Agent first = Agent::of_program(rendezvous, flags, bench.train({"train.epochs=2"}));
+  Agent second = Agent::of_program(rendezvous, flags, bench.train({"train.epochs=2"}));
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), (ExitStatus{2, 0})) << agent->said();
     EXPECT_THAT(agent->said(),
@@ -340,7 +340,7 @@ TEST(Elastic, ExitCodeTwoOfOtherProgramsIsTriedAgain) {
 }
 
 TEST(Elastic, ThoroughNodesWhoseRanksEndEarlyEndWithThem) {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   // The word to one launcher ends the ranks of both, as those of `lockstep train` agree to.
   const TemporaryFolder folder;
   const std::string script =
@@ -348,8 +348,8 @@ TEST(Elastic, ThoroughNodesWhoseRanksEndEarlyEndWithThem) {
       "echo '{\"message\": {\"message\": \"saved\", \"extraInfo\": {\"kind\": \"ended_early\"}}}' "
       ">$TORCHELASTIC_ERROR_FILE; exit 75";
   const Words program = {"sh", "-c", script, folder.path().string()};
-  Agent first = Agent::of_program(meeting, {"--nnodes=2", "--max_restarts=3"}, program);
-  Agent second = Agent::of_program(meeting, {"--nnodes=2", "--max_restarts=3"}, program);
+  Agent first = Agent::of_program(rendezvous, {"--nnodes=2", "--max_restarts=3"}, program);
+  Agent second = Agent::of_program(rendezvous, {"--nnodes=2", "--max_restarts=3"}, program);
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("ready")) << agent->said();
   for (auto* agent : {&first, &second}) agent->kill(SIGUSR1);
   for (auto* agent : {&first, &second}) {
@@ -375,8 +375,8 @@ TEST(Elastic, ThoroughTheLastAttemptIsWhatOthersHearOf) {
 TEST(Elastic, ThoroughPythonAndLockstepRanksMeetAcrossNodes) {
   for (const Words& program :
        {Words{LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_ranks.py"}, Words{LOCKSTEP_EXAMPLES "/toy_ddp"}}) {
-    const Meeting meeting;
-    const auto start = [&] { return Agent::of_program(meeting, {"--nnodes=2"}, program); };
+    const Rendezvous rendezvous;
+    const auto start = [&] { return Agent::of_program(rendezvous, {"--nnodes=2"}, program); };
     Agent first = start();
     Agent second = start();
     EXPECT_EQ(first.wait(), kWell) << first.said();
@@ -414,10 +414,10 @@ TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
 // With the defaults, a job of a fixed batch size would have to begin anew.
 TEST(Elastic, ANodeWithWhichTheProgramCannotRunIsRefusedAndTheJobGoesOn) {
   const Workbench bench;
-  const Meeting meeting("last_call_timeout=0.2,keep_alive_max_attempt=60");
+  const Rendezvous rendezvous("last_call_timeout=0.2,keep_alive_max_attempt=60");
   const auto node = [&](const std::string& fault) {
     Words words = {"env", fault, LOCKSTEP_BINARY, "run"};
-    for (const auto& more : {meeting.flags(), Words{"--nnodes=1:2"}, bench.train({"train.epochs=10"})}) {
+    for (const auto& more : {rendezvous.flags(), Words{"--nnodes=1:2"}, bench.train({"train.epochs=10"})}) {
       words.insert(words.end(), more.begin(), more.end());
     }
     return Agent::of_command(words);
@@ -437,10 +437,10 @@ TEST(Elastic, ANodeWithWhichTheProgramCannotRunIsRefusedAndTheJobGoesOn) {
 TEST(Elastic, ASpareSaysWhatItIsAndEndsWithACodeOfItsOwn) {
   const TemporaryFolder folder;
   const auto sign = (folder.path() / "sign").string();
-  const Meeting meeting;
-  Agent first(meeting, {"--nnodes=1"}, {"print=begun", "await=" + sign});
+  const Rendezvous rendezvous;
+  Agent first(rendezvous, {"--nnodes=1"}, {"print=begun", "await=" + sign});
   ASSERT_TRUE(first.says("begun")) << first.said();
-  Agent second(meeting, {"--nnodes=1"}, {"print=begun"});
+  Agent second(rendezvous, {"--nnodes=1"}, {"print=begun"});
   ASSERT_TRUE(second.says("this node is a spare, which waits for one of them to be lost or to leave")) << second.said();
   ASSERT_TRUE(second.says("start it with another --rdzv_id")) << second.said();
   write_file(sign, "");

@@ -174,8 +174,8 @@ TEST(LostHolders, ThoroughAtAnyMomentOfTheStart) {
     const auto port = free_port();
     const auto start = [&](int is_host) {
       return Agent(
-          Meeting::at(port,
-                      fmt::format("is_host={},last_call_timeout=0.5,keep_alive_interval=0.5,join_timeout=8", is_host)),
+          Rendezvous::at(
+              port, fmt::format("is_host={},last_call_timeout=0.5,keep_alive_interval=0.5,join_timeout=8", is_host)),
           {"--nnodes=1:3"}, {"env=WORLD_SIZE", "sleep_ms=1500"});
     };
     Agent host = start(1);

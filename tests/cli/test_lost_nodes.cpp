@@ -40,9 +40,9 @@ Words node_of(const Words& variables, const Words& flags, const Words& program) 
 
 TEST(ReplacementOnNodes, OfOneRank) {
   const Workbench bench;
-  const Meeting meeting;
-  const auto words = node_of({"LOCKSTEP_FAULT=rank=3,step=4,action=kill"}, joined({{"--nnodes", "2"}, meeting.flags()}),
-                             bench.train(kRun));
+  const Rendezvous rendezvous;
+  const auto words = node_of({"LOCKSTEP_FAULT=rank=3,step=4,action=kill"},
+                             joined({{"--nnodes", "2"}, rendezvous.flags()}), bench.train(kRun));
   Agent a = Agent::of_command(words);
   Agent b = Agent::of_command(words);
   EXPECT_TRUE(a.wait().ok()) << a.said();
@@ -54,8 +54,8 @@ TEST(ReplacementOnNodes, OfOneRank) {
 
 TEST(ReplacementOnNodes, ThoroughOfOneThatIsStoppedOnTheSecondNode) {
   const Workbench bench;
-  const Meeting meeting;
-  const auto words = node_of({kSlowFault, "LOCKSTEP_NODE_TIMEOUT_S=3"}, joined({{"--nnodes", "2"}, meeting.flags()}),
+  const Rendezvous rendezvous;
+  const auto words = node_of({kSlowFault, "LOCKSTEP_NODE_TIMEOUT_S=3"}, joined({{"--nnodes", "2"}, rendezvous.flags()}),
                              bench.train(kLongRun));
   Agent a = Agent::of_command(words);
   Agent b = Agent::of_command(words);
@@ -72,10 +72,10 @@ TEST(ReplacementOnNodes, ThoroughOfOneThatIsStoppedOnTheSecondNode) {
 
 TEST(ReplacementOnNodes, ThoroughOfOneThatHangsOnTheSecondNode) {
   const Workbench bench;
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   const auto words =
       node_of({"LOCKSTEP_FAULT=rank=3,step=4,action=loop", "LOCKSTEP_TIMEOUT_S=4", "LOCKSTEP_HANG_TIMEOUT_S=3"},
-              joined({{"--nnodes", "2"}, meeting.flags()}), bench.train(kRun));
+              joined({{"--nnodes", "2"}, rendezvous.flags()}), bench.train(kRun));
   Agent a = Agent::of_command(words);
   Agent b = Agent::of_command(words);
   EXPECT_TRUE(a.wait().ok()) << a.said();
@@ -116,8 +116,8 @@ class ReplacementOfNodes : public testing::TestWithParam<LostNodeCase> {};
 TEST_P(ReplacementOfNodes, AnotherTakesThePlaceOfALostOne) {
   const auto& [name, flags, comes_later] = GetParam();
   const Workbench bench;
-  const Meeting meeting("last_call_timeout=60");
-  const auto words = node_of({kSlowFault}, joined({flags, meeting.flags()}), bench.train(kLongRun));
+  const Rendezvous rendezvous("last_call_timeout=60");
+  const auto words = node_of({kSlowFault}, joined({flags, rendezvous.flags()}), bench.train(kLongRun));
   Agent one = Agent::of_command(words);
   Agent two = Agent::of_command(words);
   ASSERT_TRUE(wait_until([&] { return has_made_steps(bench, 3); })) << one.said() << two.said();

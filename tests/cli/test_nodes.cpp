@@ -128,9 +128,9 @@ Environment old_launcher(int rank, int local_rank, const Environment& more) {
 
 TEST(OldLaunchers, LocalRanksAreCountedWhenTheyMeet) {
   const Workbench bench;
-  const Environment meeting = {{"LOCKSTEP_INIT_METHOD", "file://" + (bench.path() / "store").string()}};
+  const Environment rendezvous = {{"LOCKSTEP_INIT_METHOD", "file://" + (bench.path() / "store").string()}};
   const auto ran =
-      on_two_nodes(bench.path(), bench.train(), {old_launcher(0, 0, meeting), old_launcher(1, 1, meeting)});
+      on_two_nodes(bench.path(), bench.train(), {old_launcher(0, 0, rendezvous), old_launcher(1, 1, rendezvous)});
   for (const auto& rank : ran) ASSERT_TRUE(rank.status.ok()) << rank.err;
   EXPECT_THAT(ran[0].out, StartsWith("rank 0 of 2 (local 0 of 2)"));
 }

@@ -113,7 +113,7 @@ TEST_P(Recovery, GoesOnAndEndsAsIfNothingHadHappened) {
 }
 
 /// Ranks that meet in forward, too, and change buffers there.
-const Words kMeeting = {"model.name=resnet20", "parallel.sync_batch_norm=true"};
+const Words kRendezvous = {"model.name=resnet20", "parallel.sync_batch_norm=true"};
 /// What auto makes of a plan that is data parallel.
 const Words kAuto = {"model.name=resnet20", "parallel.mode=auto", "parallel.mesh={data: 3}"};
 
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"Updated", "rank=0,step=9,action=kill,place=updated", 0, true, ""},
                     FaultCase{"OneStepApart", "rank=1,step=9,action=lose,place=reduced", 1, false, ""},
                     FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"},
-                    FaultCase{"BatchNormsForward", "rank=1,step=9,action=kill,place=begin", 1, true, "", kMeeting}),
+                    FaultCase{"BatchNormsForward", "rank=1,step=9,action=kill,place=begin", 1, true, "", kRendezvous}),
     [](const auto& one) { return one.param.name; });
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Recovery,
@@ -137,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"AnException", "rank=1,step=9,action=throw", 1, true, ""},
                     FaultCase{"Gloo", "rank=1,step=9,action=kill,place=backward", 1, true, "gloo"},
                     FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
-                    FaultCase{"BatchNormsGloo", "rank=0,step=9,action=kill,place=backward", 0, true, "gloo", kMeeting},
+                    FaultCase{"BatchNormsGloo", "rank=0,step=9,action=kill,place=backward", 0, true, "gloo",
+                              kRendezvous},
                     FaultCase{"AutoIsDataParallel", "rank=2,step=9,action=kill,place=backward", 2, true, "", kAuto}),
     [](const auto& one) { return one.param.name; });
 
@@ -370,7 +371,7 @@ void expect_others_notice_the_death_of(int number) {
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   // The scheduler says it, or rank 0, which heard it first, takes the store with it.
   const auto why = fmt::format(
-      "the meeting of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the store broke off)", number);
+      "the rendezvous of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the store broke off)", number);
   for (int other = 0; other < kWorkers; ++other) {
     if (other == number) continue;
     EXPECT_THAT(job.log_of_worker(other), ContainsRegex(why));
@@ -378,8 +379,8 @@ void expect_others_notice_the_death_of(int number) {
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
 }
 
-TEST(RecoveryOfMeetings, TheOthersWaitForAPresence) { expect_others_notice_the_death_of(1); }
-TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
+TEST(RecoveryOfRendezvous, TheOthersWaitForAPresence) { expect_others_notice_the_death_of(1); }
+TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
 
 /// In a PID namespace of its own, as on another host: the others cannot see its end.
 Words unseen(Words words) {
@@ -410,7 +411,7 @@ void expect_others_notice_the_death_before_connecting(int number, const Environm
   // Nobody comes in its place yet: this is what they know of its death alone.
   for (int other = 0; other < kWorkers; ++other) {
     if (other == number) continue;
-    const std::string failed = "the meeting of generation 1 failed";
+    const std::string failed = "the rendezvous of generation 1 failed";
     ASSERT_TRUE(comes_to_be([&] { return contains(job.log_of_worker(other), failed); }, kNever)) << job.last_words();
     // One of them says it, the others hear it of that one or of the scheduler.
     EXPECT_THAT(job.log_of_worker(other),
@@ -422,13 +423,13 @@ void expect_others_notice_the_death_before_connecting(int number, const Environm
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(std::string(name))) << job.last_words();
 }
 
-TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForAnAddressOverGloo) {
+TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForAnAddressOverGloo) {
   expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "gloo"}});
 }
-TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForAnotherHost) {
+TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForAnotherHost) {
   expect_others_notice_the_death_before_connecting(2, {{"LOCKSTEP_BACKEND", "hierarchy"}});
 }
-TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForANeighbour) {
+TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForANeighbour) {
   expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "shm"}});
 }
 

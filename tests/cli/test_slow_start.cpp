@@ -50,7 +50,7 @@ TEST(SlowStart, ThoroughARankSaysThatItCannotReachTheOthers) {
       run_in(bench.path(), {"lockstep", "train", "--config", bench.config()}, rank_of_two(1, "127.0.0.1", free_port()));
   EXPECT_FALSE(ran.status.ok());
   EXPECT_EQ(count(ran.err, kHeading), 1u) << ran.err;
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("ERROR  meeting  host "), HasSubstr("-> rank 0\n"),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("ERROR  rendezvous  host "), HasSubstr("-> rank 0\n"),
                              HasSubstr("Connection refused"), HasSubstr("start rank 0")));
 }
 

@@ -54,7 +54,7 @@ RankEnd end_at(std::int64_t step, int signal, const std::string& cause = "", int
 
 bool is_repeated(const RankEnd& first, const RankEnd& second) {
   const LaunchOptions options;
-  const Job job;
+  const Launch job;
   Replacements replacements(options, job, {});
   EXPECT_FALSE(replacements.repeats_a_death(first));
   return replacements.repeats_a_death(second);
@@ -331,7 +331,7 @@ TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
 // ---- environment, counts, files
 
 TEST(RankEnvironment, AVirtualLocalRankIsTheFirstOfOneDevice) {
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.virtual_local_rank = true;
   const Environment second = environment_of_rank({}, job, 1);
@@ -342,7 +342,7 @@ TEST(RankEnvironment, AVirtualLocalRankIsTheFirstOfOneDevice) {
 }
 
 TEST(RankEnvironment, IsTorchruns) {
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.master_port = 4242;
   job.run_id = "id";
@@ -378,7 +378,7 @@ TEST(RankEnvironment, IsTorchruns) {
 }
 
 TEST(RankEnvironment, NamesTheLaunchersAroundIt) {
-  Job job;
+  Launch job;
   job.ranks = 2;
   const Environment inside = {{"OMPI_COMM_WORLD_RANK", "0"},
                               {"OMPI_COMM_WORLD_SIZE", "1"},
@@ -391,7 +391,7 @@ TEST(RankEnvironment, NamesTheLaunchersAroundIt) {
 }
 
 TEST(RankEnvironment, OfOneNodeOfSeveral) {
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.first_rank = 4;
   job.world_size = 6;
@@ -417,7 +417,7 @@ TEST(RankEnvironment, OfOneNodeOfSeveral) {
 }
 
 TEST(RankEnvironment, NamesTheLaunchersOwnStore) {
-  Job job;
+  Launch job;
   job.own_store = {"127.0.0.1:4711", "random"};
   const Environment inherited = {{"LOCKSTEP_STORE", "of a launcher around this"}, {"LOCKSTEP_STORE_SECRET", "given"}};
   const auto told = environment_of_rank(inherited, job, 0);
@@ -430,7 +430,7 @@ TEST(RankEnvironment, NamesTheLaunchersOwnStore) {
 }
 
 TEST(RankEnvironment, TellsOfATerminal) {
-  Job job;
+  Launch job;
   EXPECT_FALSE(environment_of_rank({}, job, 0).contains("LOCKSTEP_TERMINAL_COLUMNS"));
   job.columns = 71;
   EXPECT_EQ(environment_of_rank({}, job, 0).at("LOCKSTEP_TERMINAL_COLUMNS"), "71");
@@ -440,7 +440,7 @@ TEST(RankEnvironment, LeavesTheUsersThreadsAlone) {
   EXPECT_FALSE(limits_threads({{"OMP_NUM_THREADS", "4"}}, 2));
   EXPECT_FALSE(limits_threads({}, 1));
   EXPECT_TRUE(limits_threads({}, 2));
-  Job job;
+  Launch job;
   job.ranks = 2;
   EXPECT_EQ(environment_of_rank({{"OMP_NUM_THREADS", "4"}}, job, 0).at("OMP_NUM_THREADS"), "4");
   job.ranks = 1;

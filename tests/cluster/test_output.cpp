@@ -310,7 +310,7 @@ TEST(LastWord, IsTheRootCauseWhereverItsRankRan) {
   OutputOptions options;
   options.log_dir = folder.path() / "logs";
   const LogFolder logs(options, "job");
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.first_rank = 2;
   job.folder = logs.attempt(1);

@@ -73,7 +73,7 @@ Ran run(LaunchOptions options) {
   const TemporaryFolder folder;
   const UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
   const UniqueFd err(::memfd_create("err", MFD_CLOEXEC));
-  Job job;
+  Launch job;
   job.ranks = options.processes;
   job.master_port = 1;
   job.run_id = "test";
@@ -303,7 +303,7 @@ TEST(Supervise, GoesOnWhenNobodyReadsItsOutput) {
   LaunchOptions options = options_for(2, {"lines=1000", "error=done"});
   options.out = closed.write_end.get();
   options.err = err.get();
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.folder = folder.path();
   EXPECT_EQ(supervise(options, job).exit_code, 0);
@@ -318,7 +318,7 @@ TEST(Supervise, ASlowReaderDoesNotStopTheSupervision) {
   LaunchOptions options = options_for(2, {"0:lines=1000000", "1:sleep_ms=500", "1:kill_parent=15", "1:sleep_ms=60000"});
   options.out = stuck.write_end.get();
   options.err = err.get();
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.folder = folder.path();
   // One more signal gives up on the output that the reader does not take.

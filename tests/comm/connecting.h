@@ -16,7 +16,7 @@ inline World world_at(const std::filesystem::path& store, int rank, int size) {
   World world;
   world.rank = rank;
   world.size = size;
-  world.meeting = Meeting::file;
+  world.rendezvous = Rendezvous::file;
   world.store_path = store;
   return world;
 }

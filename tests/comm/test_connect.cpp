@@ -62,7 +62,7 @@ TEST(Connect, MissingRankZeroIsNamed) {
   expect_words(error, {"rank 0"});
 
   World world = world_at({}, 1, 2);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "127.0.0.1";
   world.master_port = 1;  // nobody listens there
   error = error_of_connect(world, impatient());
@@ -87,7 +87,7 @@ TEST(Connect, ABackendForCudaWithoutADeviceIsOneClearError) {
 TEST(Connect, PortInUseIsNamedWithTheMend) {
   const auto [socket, port] = taken_port();
   World world = world_at({}, 0, 2);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "127.0.0.1";
   world.master_port = port;
   const auto error = error_of_connect(world, impatient());
@@ -106,7 +106,7 @@ TEST(Connect, PortInUseIsNamedWithTheMend) {
 
 TEST(Connect, ANameThatDoesNotResolveIsNamed) {
   World world = world_at({}, 0, 2);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "no-such-host.invalid";
   world.master_port = 29500;
   for (const int rank : {0, 1}) {
@@ -120,7 +120,7 @@ TEST(Connect, ANameThatDoesNotResolveIsNamed) {
 
 TEST(Connect, AnAddressOfAnotherHostIsNoPlaceForRankZero) {
   World world = world_at({}, 0, 2);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "192.0.2.77";  // of nobody: for documentation
   world.master_port = 29500;
   const auto error = error_of_connect(world, impatient());
@@ -131,7 +131,7 @@ TEST(Connect, AnAddressOfAnotherHostIsNoPlaceForRankZero) {
 TEST(Connect, ProgramThatIsNoStoreIsNotWaitedForWithoutEnd) {
   const auto [socket, port] = taken_port();  // accepts, and never answers
   World world = world_at({}, 1, 2);
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = "127.0.0.1";
   world.master_port = port;
   expect_words(error_of_connect(world, impatient()), {"store", "rank 0"});
@@ -146,7 +146,7 @@ TEST(Connect, OptionsAreChecked) {
   expect_words(error_of_connect(world, options), {"timeouts must be positive", "0 ms"});
   expect_words(error_of_connect(world_at(folder.path() / "store", 2, 2), impatient()), {"rank 2 of 2"});
   World alone = world_at({}, 0, 2);
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   expect_words(error_of_connect(alone, impatient()), {"2 ranks", "way to meet"});
   auto error = error_of_connect(world_at(folder.path() / "none" / "store", 0, 2), impatient());
   EXPECT_EQ(error.kind(), ErrorKind::io);
@@ -215,7 +215,7 @@ TEST(Connect, VariablesOverrideOptions) {
 
 TEST(Connect, RanksWithOtherHostIdentitiesAreOnOtherHosts) {
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   options.group.backend = "auto";
   run_ranks(4, options, [](Rank& rank) {
     // Ranks 0 and 3 on one host, 1 and 2 on another.

@@ -32,10 +32,10 @@ std::vector<Case> fatal_cases() {
 
 class Failures : public testing::TestWithParam<Case> {
  protected:
-  static RankOptions options(Meeting meeting = Meeting::file) {
+  static RankOptions options(Rendezvous rendezvous = Rendezvous::file) {
     auto options = options_of(GetParam());
-    // Ranks are known by their addresses across hosts, and those come with this meeting only.
-    options.meeting = options.hosts.empty() ? meeting : Meeting::tcp;
+    // Ranks are known by their addresses across hosts, and those come with this rendezvous only.
+    options.rendezvous = options.hosts.empty() ? rendezvous : Rendezvous::tcp;
     return options;
   }
 
@@ -82,8 +82,8 @@ void expect_stays_failed(const Group& group, const std::vector<std::string>& wor
 }
 
 TEST_P(Failures, DeadRankIsNamed) {
-  for (const auto meeting : {Meeting::file, Meeting::tcp}) {
-    run(options(meeting), {2}, [](Rank& rank) {
+  for (const auto rendezvous : {Rendezvous::file, Rendezvous::tcp}) {
+    run(options(rendezvous), {2}, [](Rank& rank) {
       const auto pid = pid_of(rank, 2);
       if (rank.rank() == 2) rank.kill_self();
       auto tensor = at::ones({1000});
@@ -115,7 +115,7 @@ TEST_P(Failures, DeathWhileAnotherIsWaitingIsNoticed) {
 }
 
 TEST_P(Failures, RankHoldingTheStoreDies) {
-  run(options(Meeting::tcp), {0}, [](Rank& rank) {
+  run(options(Rendezvous::tcp), {0}, [](Rank& rank) {
     const auto pid = pid_of(rank, 0);
     if (rank.rank() == 0) rank.kill_self();
     const auto error = error_of([&] { barrier(rank.group()); });
@@ -125,9 +125,9 @@ TEST_P(Failures, RankHoldingTheStoreDies) {
 }
 
 TEST_P(Failures, ReasonOfTheRankThatGivesUpIsSeenByAll) {
-  for (const auto meeting : {Meeting::file, Meeting::tcp}) {
+  for (const auto rendezvous : {Rendezvous::file, Rendezvous::tcp}) {
     for (const int quitter : {0, 2}) {
-      run(options(meeting), {}, [&](Rank& rank) {
+      run(options(rendezvous), {}, [&](Rank& rank) {
         barrier(rank.group());
         auto tensor = at::ones({5});
         if (rank.rank() == quitter) {
@@ -209,7 +209,7 @@ TEST(FailuresAcrossHosts, DeadRankIsNamedByItsAddress) {
   if (kGlooMissesLostPeers) GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
   if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   const auto outcomes = rank_outcomes(3, options, [](Rank& rank) {
     // Every rank on a "host" of its own, so that none can watch the process of another.
     ::setenv("LOCKSTEP_HOST_ID", std::to_string(rank.rank()).c_str(), 1);

@@ -84,7 +84,7 @@ TEST(Gloo, ARankThatTellsItsAddressAndConnectsToNobodyIsATimeout) {
     context.size = 2;
     context.hosts = {0, 0};
     context.start_timeout = context.timeout = std::chrono::seconds(4);
-    context.while_meeting = [](const std::vector<int>&) {};
+    context.while_connecting = [](const std::vector<int>&) {};
     const auto file = c10::make_intrusive<c10d::FileStore>(folder.path() / "store", 2);
     context.store = file;
     if (rank == 1) context.store = c10::make_intrusive<StoppingStore>("", file);

@@ -1,4 +1,4 @@
-// Meeting: ranks that never come or die meanwhile, and who is told so.
+// Rendezvous: ranks that never come or die meanwhile, and who is told so.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backends.h>
@@ -35,7 +35,7 @@ TEST(MissingRanks, RanksThatNeverComeAreNamed) {
 
 TEST(MissingRanks, MissingRankIsNamedThroughAStoreThatRankZeroHolds) {
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   options.group = impatient();
   run_ranks(3, options, [](Rank& rank) {
     if (rank.rank() == 1) return;
@@ -45,7 +45,7 @@ TEST(MissingRanks, MissingRankIsNamedThroughAStoreThatRankZeroHolds) {
 
 TEST(MissingRanks, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   run_ranks(2, options, [](Rank& rank) {
     barrier(rank.group());
     World of_three = rank.world();  // as ranks 1 and 2, where the launcher holds the store
@@ -76,7 +76,7 @@ TEST(MissingRanks, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
   options.deadline = 30s;
   options.group = RankOptions::test_group_options("gloo");
   options.group.start_timeout = 60s;  // that of whoever does not notice
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   for (const auto& outcome : rank_outcomes(5, options, [](Rank& rank) {
          if (rank.rank() != kDead) {
            const auto error = error_of([&] { rank.group(); });
@@ -117,7 +117,7 @@ class SlowStore : public c10d::PrefixStore {
 TEST(MissingRanks, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
   RankOptions options;
   options.deadline = 30s;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   for (const auto& outcome : rank_outcomes(3, options, [](Rank& rank) {
          auto store = detail::open_store(rank.world(), 30s);
          detail::meet(*store.store, detail::this_rank(rank.world(), ""), rank.size(), 30s, [] {});
@@ -129,7 +129,7 @@ TEST(MissingRanks, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
          context.size = rank.size();
          context.start_timeout = 20s;
          const auto silence = rank.rank() == 0 ? 0ms : 400ms;
-         context.while_meeting = [start, silence](const std::vector<int>&) {
+         context.while_connecting = [start, silence](const std::vector<int>&) {
            if (std::chrono::steady_clock::now() - start < silence) return;
            throw Error(ErrorKind::peer_lost, "test", "rank 2 is lost");
          };

@@ -197,7 +197,7 @@ void expect_that_ranks_work_among_strangers(const RankOptions& options) {
 
 TEST(OwnStore, RanksMeetAndWorkAmongStrangers) {
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   expect_that_ranks_work_among_strangers(options);
   options.environment = {{"LOCKSTEP_STORE_SECRET", "open sesame"}};
   options.group.backend = "auto";
@@ -206,7 +206,7 @@ TEST(OwnStore, RanksMeetAndWorkAmongStrangers) {
 
 TEST(OwnStore, ARankWithAnotherSecretIsToldSo) {
   RankOptions options;
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   options.environment = {{"LOCKSTEP_STORE_SECRET", "open sesame"}};
   options.group.start_timeout = 3s;
   run_ranks(2, options, [](Rank& rank) {
@@ -224,7 +224,7 @@ TEST(OwnStore, AStoreOfC10dAtThePortIsNamed) {
     World world;
     world.rank = 1;
     world.size = 2;
-    world.meeting = Meeting::tcp;
+    world.rendezvous = Rendezvous::tcp;
     world.master_addr = "127.0.0.1";
     world.master_port = dynamic_cast<c10d::TCPStore&>(*theirs).getPort();
     auto options = RankOptions::test_group_options("gloo");
@@ -239,7 +239,7 @@ TEST(OwnStore, AStoreOfC10dAtThePortIsNamed) {
 
 std::string listens_on(const std::string& name, const std::vector<std::string>& addresses, bool all_here) {
   const std::vector<std::string> own = {"127.0.0.1", "10.0.0.5", "::1", "fd00::5"};
-  const detail::MeetingHost host{name, addresses, all_here};
+  const detail::RendezvousHost host{name, addresses, all_here};
   return fmt::format("{} at {}", fmt::join(detail::addresses_to_listen_on(host, own), ","),
                      detail::host_to_connect_to(host, own));
 }

@@ -27,8 +27,8 @@ doctor::Facts sound_host(int rank) {
   return facts;
 }
 
-doctor::Job sound_job() {
-  doctor::Job job;
+doctor::JobFacts sound_job() {
+  doctor::JobFacts job;
   job.size = 2;
   job.master = "node-a";
   job.ranks = {sound_host(0), sound_host(1)};
@@ -37,8 +37,8 @@ doctor::Job sound_job() {
   return job;
 }
 
-doctor::Job sound_process() {
-  doctor::Job job;
+doctor::JobFacts sound_process() {
+  doctor::JobFacts job;
   job.ranks = {sound_host(0)};
   return job;
 }

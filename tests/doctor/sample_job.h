@@ -9,9 +9,9 @@ namespace lockstep::test {
 doctor::Facts sound_host(int rank);
 
 /// One rank on each of two hosts that reach each other.
-doctor::Job sound_job();
+doctor::JobFacts sound_job();
 
 /// A process on its own.
-doctor::Job sound_process();
+doctor::JobFacts sound_process();
 
 }  // namespace lockstep::test

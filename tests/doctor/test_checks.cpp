@@ -17,15 +17,15 @@ using testing::HasSubstr;
 
 struct Case {
   std::string what;  // is spoilt
-  std::function<void(Job&)> spoil;
+  std::function<void(JobFacts&)> spoil;
   std::string finding;               // "severity check where"; empty: none at all
   std::vector<std::string> words{};  // in what it says or in the fix
 };
 
-void expect_cases(const Job& sound, const std::vector<Case>& cases) {
+void expect_cases(const JobFacts& sound, const std::vector<Case>& cases) {
   for (const Case& one : cases) {
     SCOPED_TRACE(one.what);
-    Job job = sound;
+    JobFacts job = sound;
     one.spoil(job);
     const auto findings = examine(job);
     ASSERT_EQ(findings.size(), one.finding.empty() ? 0u : 1u) << (findings.empty() ? "" : findings.back().what);
@@ -38,16 +38,16 @@ void expect_cases(const Job& sound, const std::vector<Case>& cases) {
 }
 
 TEST(DoctorChecks, GoodHealth) {
-  expect_cases(sound_job(), {{"nothing", [](Job&) {}, ""}});
-  expect_cases(sound_process(), {{"nothing", [](Job&) {}, ""}});
+  expect_cases(sound_job(), {{"nothing", [](JobFacts&) {}, ""}});
+  expect_cases(sound_process(), {{"nothing", [](JobFacts&) {}, ""}});
 }
 
 // "The program waits for ever": in a cluster, in a container, and with virtual interfaces.
 
-TEST(DoctorChecks, Meeting) {
-  const auto where = "error meeting host node-a (rank 1) -> rank 0";
+TEST(DoctorChecks, Rendezvous) {
+  const auto where = "error rendezvous host node-a (rank 1) -> rank 0";
   const auto say = [](const std::string& why) {
-    return [why](Job& job) {
+    return [why](JobFacts& job) {
       job.size = 2;
       job.master = "node-b";
       job.ranks[0].rank = 1;
@@ -62,7 +62,7 @@ TEST(DoctorChecks, Meeting) {
        {"no name", say("the name does not resolve: Name or service not known"), where, {"/etc/hosts", "MASTER_ADDR"}},
        {"who knows", say("Broken pipe"), where, {"rank 0 was started and still runs"}},
        {"the port says it",
-        [&](Job& job) {
+        [&](JobFacts& job) {
           say("Address already in use")(job);
           job.ranks[0].rank = 0;
           job.ranks[0].port = Port{9988, "taken by python3 (pid 12)"};
@@ -71,7 +71,7 @@ TEST(DoctorChecks, Meeting) {
 }
 
 TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJob) {
-  const auto spoil = [](Job& job) {
+  const auto spoil = [](JobFacts& job) {
     job.ranks[0].environment = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
   };
   expect_cases(sound_job(), {{"an interface",
@@ -79,7 +79,7 @@ TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJob) {
                               "error environment host node-a (rank 0)",
                               {"GLOO_SOCKET_IFNAME=\"eth7\" fits no", "unset it"}},
                              {"and so ranks do not meet",
-                              [&](Job& job) {
+                              [&](JobFacts& job) {
                                 spoil(job);
                                 job.unmet = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
                               },
@@ -89,14 +89,14 @@ TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJob) {
 
 TEST(DoctorChecks, PortsAndPresence) {
   expect_cases(sound_job(), {{"the port is taken",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.ranks[0].port = Port{9988, "taken by python3 (pid 12)"};
                               },
                               "error port host node-a (rank 0)",
                               {"port 9988", "taken by python3 (pid 12)", "MASTER_PORT", "ctrl_port"}},
-                             {"the port is free", [](Job& job) { job.ranks[0].port = Port{9988}; }, ""},
+                             {"the port is free", [](JobFacts& job) { job.ranks[0].port = Port{9988}; }, ""},
                              {"a rank is absent",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.ranks.pop_back();
                                 job.links.clear();
                                 job.names.clear();
@@ -105,7 +105,7 @@ TEST(DoctorChecks, PortsAndPresence) {
                               "error presence rank 1",
                               {"1 of 2 ranks did not come", "at node-a", "it was not started"}},
                              {"two ranks are absent",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.missing = {2, 3};
                               },
                               "error presence ranks 2, 3",
@@ -114,28 +114,29 @@ TEST(DoctorChecks, PortsAndPresence) {
 
 TEST(DoctorChecks, Versions) {
   const auto where = "error versions host node-a (rank 0) -> host node-b (rank 1)";
-  expect_cases(sound_job(),
-               {{"Lockstep",
-                 [](Job& job) { job.ranks[1].lockstep = "0.2.0"; },
-                 where,
-                 {"Lockstep is 0.1.0 on host node-a and 0.2.0 on host node-b", "same build"}},
-                {"libtorch", [](Job& job) { job.ranks[1].libtorch = "2.1.0"; }, where, {"libtorch is 1.13.1", "2.1.0"}},
-                {"a file",
-                 [](Job& job) { job.ranks[1].files["run.yaml"] = std::string(64, 'b'); },
-                 where,
-                 {"run.yaml is not the same", "aaaaaaaaaaaa...", "bbbbbbbbbbbb...", "copy it"}},
-                {"the program",
-                 [](Job& job) { job.ranks[1].named_files["this program"] = std::string(64, 'b'); },
-                 "warning versions host node-a (rank 0) -> host node-b (rank 1)",
-                 {"this program is not the same on hosts node-a (SHA-256 cccccccccccc...)"}},
-                {"no file",
-                 [](Job& job) { job.ranks[1].files["run.yaml"] = ""; },
-                 "error versions host node-b (rank 1)",
-                 {"run.yaml cannot be read on host node-b"}}});
+  expect_cases(
+      sound_job(),
+      {{"Lockstep",
+        [](JobFacts& job) { job.ranks[1].lockstep = "0.2.0"; },
+        where,
+        {"Lockstep is 0.1.0 on host node-a and 0.2.0 on host node-b", "same build"}},
+       {"libtorch", [](JobFacts& job) { job.ranks[1].libtorch = "2.1.0"; }, where, {"libtorch is 1.13.1", "2.1.0"}},
+       {"a file",
+        [](JobFacts& job) { job.ranks[1].files["run.yaml"] = std::string(64, 'b'); },
+        where,
+        {"run.yaml is not the same", "aaaaaaaaaaaa...", "bbbbbbbbbbbb...", "copy it"}},
+       {"the program",
+        [](JobFacts& job) { job.ranks[1].named_files["this program"] = std::string(64, 'b'); },
+        "warning versions host node-a (rank 0) -> host node-b (rank 1)",
+        {"this program is not the same on hosts node-a (SHA-256 cccccccccccc...)"}},
+       {"no file",
+        [](JobFacts& job) { job.ranks[1].files["run.yaml"] = ""; },
+        "error versions host node-b (rank 1)",
+        {"run.yaml cannot be read on host node-b"}}});
 }
 
 TEST(DoctorChecks, ContainersInOneNetworkReachEachOtherAtAnyAddress) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   for (Facts& rank : job.ranks) rank.address = "127.0.0.1";
   EXPECT_EQ(check_addresses(job).size(), 2u);
   for (Facts& rank : job.ranks) rank.network = "one";
@@ -143,7 +144,7 @@ TEST(DoctorChecks, ContainersInOneNetworkReachEachOtherAtAnyAddress) {
 }
 
 TEST(DoctorChecks, VersionsOfEachRank) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   for (int rank = 2; rank < 4; ++rank) {  // on the second host
     job.ranks.push_back(job.ranks[1]);
     job.ranks.back().rank = rank;
@@ -155,7 +156,7 @@ TEST(DoctorChecks, VersionsOfEachRank) {
 }
 
 TEST(DoctorChecks, Proxies) {
-  const auto spoil = [](Job& job) {
+  const auto spoil = [](JobFacts& job) {
     job.ranks[1].proxies = {{"http_proxy", "http://proxy:3128"}};
     job.ranks[1].no_proxy = "localhost";
   };
@@ -167,7 +168,7 @@ TEST(DoctorChecks, Proxies) {
 
 TEST(DoctorChecks, Containers) {
   const auto enter = [](const std::string& address) {
-    return [address](Job& job) {
+    return [address](JobFacts& job) {
       Facts& host = job.ranks[0];
       host.in_container = true;
       host.address = address;
@@ -181,7 +182,7 @@ TEST(DoctorChecks, Containers) {
 }
 
 TEST(DoctorChecks, AContainerThatCannotBeReached) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   job.ranks[1].in_container = true;
   job.links[0].problem = "Connection refused";
   auto findings = check_links(job);
@@ -197,14 +198,14 @@ TEST(DoctorChecks, AContainerThatCannotBeReached) {
 }
 
 TEST(DoctorChecks, VirtualInterfaces) {
-  const auto choose_docker = [](Job& job) {
+  const auto choose_docker = [](JobFacts& job) {
     job.ranks[1].interfaces.push_back({"docker0", "172.17.0.1"});
     job.ranks[1].address = "172.17.0.1";
     job.ranks[1].address_why = "being the first interface that is up";
   };
   expect_cases(sound_job(),
                {{"one is there",
-                 [](Job& job) {
+                 [](JobFacts& job) {
                    job.ranks[1].interfaces.push_back({"virbr0", "192.168.122.1"});
                  },
                  "note interfaces host node-b (rank 1)",
@@ -223,8 +224,8 @@ TEST(DoctorChecks, VirtualInterfaces) {
 
 TEST(DoctorChecks, Links) {
   const auto where = "error links host node-a (rank 0) -> host node-b (rank 1)";
-  const auto refuse = [](Job& job) { job.links[0].problem = "Connection refused"; };
-  const auto refuse_named = [](Job& job) {
+  const auto refuse = [](JobFacts& job) { job.links[0].problem = "Connection refused"; };
+  const auto refuse_named = [](JobFacts& job) {
     job.links[0].problem = "no answer";
     job.ranks[1].address_named = true;
     job.ranks[1].address_why = "LOCKSTEP_SOCKET_IFNAME=eth0";
@@ -246,7 +247,7 @@ TEST(DoctorChecks, Links) {
 // Containers are everywhere, and mostly not to blame: --net=host is for those that nobody can reach.
 TEST(DoctorChecks, LinksThatLosePackets) {
   const auto where = "error links host node-a (rank 0) -> host node-b (rank 1)";
-  const auto lose = [](Job& job) {
+  const auto lose = [](JobFacts& job) {
     job.links[0].problem = std::string(kNoAnswer) + ": something on the way drops the packets";
   };
   const std::vector<std::string> firewall = {"from host node-a to host node-b",
@@ -256,7 +257,7 @@ TEST(DoctorChecks, LinksThatLosePackets) {
                                              "ip route get 10.0.0.2` on host node-a",
                                              "ip route get 10.0.0.1` on host node-b"};
   expect_cases(sound_job(), {{"one way", lose, where, firewall}});
-  Job contained = sound_job();
+  JobFacts contained = sound_job();
   for (Facts& rank : contained.ranks) rank.in_container = true;
   lose(contained);
   const auto found = check_links(contained);
@@ -266,7 +267,9 @@ TEST(DoctorChecks, LinksThatLosePackets) {
 }
 
 TEST(DoctorChecks, Addresses) {
-  const auto give = [](const std::string& address) { return [address](Job& job) { job.ranks[0].address = address; }; };
+  const auto give = [](const std::string& address) {
+    return [address](JobFacts& job) { job.ranks[0].address = address; };
+  };
   expect_cases(sound_job(), {{"Debian's own line in /etc/hosts",
                               give("127.0.1.1"),
                               "error addresses host node-a (rank 0)",
@@ -277,7 +280,7 @@ TEST(DoctorChecks, Addresses) {
                               "error addresses host node-a (rank 0) -> host node-b (rank 1)",
                               {"both offer 10.0.0.2", "--net=host"}}});
   // Where all share one host that is as it should be.
-  Job job = sound_job();
+  JobFacts job = sound_job();
   for (Facts& rank : job.ranks) {
     rank.identity = "one machine";
     rank.address = "127.0.0.1";
@@ -288,34 +291,34 @@ TEST(DoctorChecks, Addresses) {
 
 TEST(DoctorChecks, Names) {
   expect_cases(sound_job(), {{"the master is unknown",
-                              [](Job& job) { job.ranks[1].names.push_back({"node-a"}); },
+                              [](JobFacts& job) { job.ranks[1].names.push_back({"node-a"}); },
                               "error names host node-b (rank 1)",
                               {"the master's name node-a does not resolve on host node-b", "MASTER_ADDR"}},
                              {"unknown to itself",
-                              [](Job& job) { job.ranks[1].names[0].addresses.clear(); },
+                              [](JobFacts& job) { job.ranks[1].names[0].addresses.clear(); },
                               "warning names host node-b (rank 1)",
                               {"its own name node-b does not resolve"}},
                              {"itself",
-                              [](Job& job) { job.ranks[1].names[0].addresses = {"127.0.1.1"}; },
+                              [](JobFacts& job) { job.ranks[1].names[0].addresses = {"127.0.1.1"}; },
                               "warning names host node-b (rank 1)",
                               {"node-b stands for 127.0.1.1", "/etc/hosts"}},
                              {"slow",
-                              [](Job& job) { job.ranks[1].names[0].milliseconds = 5010; },
+                              [](JobFacts& job) { job.ranks[1].names[0].milliseconds = 5010; },
                               "warning names host node-b (rank 1)",
                               {"looking up node-b took 5.0 s", "/etc/resolv.conf"}},
                              {"the master means two hosts",
-                              [](Job& job) { job.names[1].name.addresses = {"10.9.0.1"}; },
+                              [](JobFacts& job) { job.names[1].name.addresses = {"10.9.0.1"}; },
                               "error names host node-a (rank 0) -> host node-b (rank 1)",
                               {"node-a stands for 10.0.0.1 on host node-a and for 10.9.0.1 on host node-b"}},
                              {"another name means two hosts",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.master = "10.0.0.1";
                                 job.names[1].name.addresses = {"10.9.0.1"};
                               },
                               "warning names host node-a (rank 0) -> host node-b (rank 1)",
                               {"numeric addresses"}},
                              {"another order",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.names[0].name.addresses = {"10.0.0.1", "::5"};
                                 job.names[1].name.addresses = {"::5", "10.0.0.1"};
                               },
@@ -324,7 +327,7 @@ TEST(DoctorChecks, Names) {
 
 TEST(DoctorChecks, Clocks) {
   const auto shift = [](double ahead, double uncertainty) {
-    return [=](Job& job) {
+    return [=](JobFacts& job) {
       job.links[0].clock_ahead = ahead;
       job.links[0].clock_uncertainty = uncertainty;
     };
@@ -339,32 +342,32 @@ TEST(DoctorChecks, Clocks) {
 
 TEST(DoctorChecks, Limits) {
   expect_cases(sound_job(), {{"few files",
-                              [](Job& job) { job.ranks[0].open_files = 64; },
+                              [](JobFacts& job) { job.ranks[0].open_files = 64; },
                               "error open_files host node-a (rank 0)",
                               {"may open 64 files; 2 ranks need about 196", "ulimit -n 65536"}},
                              {"few files for good",
-                              [](Job& job) {
+                              [](JobFacts& job) {
                                 job.ranks[0].open_files = 64;
                                 job.ranks[0].open_files_hard = 64;
                               },
                               "error open_files host node-a (rank 0)",
                               {"LimitNOFILE"}},
                              {"Docker's /dev/shm",
-                              [](Job& job) { job.ranks[0].shm_bytes = 64 << 20; },
+                              [](JobFacts& job) { job.ranks[0].shm_bytes = 64 << 20; },
                               "warning shared_memory host node-a (rank 0)",
                               {"/dev/shm has 64 MiB", "--shm-size"}},
                              {"no memfd",
-                              [](Job& job) { job.ranks[0].memfd_problem = "Operation not permitted"; },
+                              [](JobFacts& job) { job.ranks[0].memfd_problem = "Operation not permitted"; },
                               "error shared_memory host node-a (rank 0)",
                               {"Operation not permitted", "LOCKSTEP_BACKEND=gloo"}},
                              {"many threads",
-                              [](Job& job) { job.ranks[0].omp_threads = 9; },
+                              [](JobFacts& job) { job.ranks[0].omp_threads = 9; },
                               "warning cpus host node-a (rank 0)",
                               {"1 rank of 9 threads share 8 CPUs", "OMP_NUM_THREADS"}}});
 }
 
 TEST(DoctorChecks, RanksOfAHostShareItsCpus) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   for (Facts& rank : job.ranks) {
     rank.identity = "one machine";
     rank.cpus = 1;
@@ -384,8 +387,8 @@ Gpus eight_h200() {
   return gpus;
 }
 
-Job job_on_gpus() {
-  Job job = sound_job();
+JobFacts job_on_gpus() {
+  JobFacts job = sound_job();
   for (Facts& rank : job.ranks) rank.gpus = eight_h200();
   return job;
 }
@@ -393,13 +396,13 @@ Job job_on_gpus() {
 TEST(DoctorChecks, Gpus) {
   const auto where = "warning gpus host node-b (rank 1)";
   const auto spoil = [](const std::function<void(Facts&)>& change) {
-    return [change](Job& job) { change(job.ranks[1]); };
+    return [change](JobFacts& job) { change(job.ranks[1]); };
   };
   expect_cases(
       job_on_gpus(),
-      {{"nothing", [](Job&) {}, ""},
+      {{"nothing", [](JobFacts&) {}, ""},
        {"a libtorch for CPUs",
-        [](Job& job) {
+        [](JobFacts& job) {
           job.ranks.pop_back();
           job.size = 1;
           job.links.clear();
@@ -409,7 +412,7 @@ TEST(DoctorChecks, Gpus) {
         "note gpus host node-a",
         {"8 NVIDIA H200", "CPUs alone", "docs/libtorch.md"}},
        {"an old driver",
-        [](Job& job) {
+        [](JobFacts& job) {
           for (Facts& rank : job.ranks) rank.gpus.driver = "535.104.05";
           job.ranks[1].gpus.devices = 0;
         },
@@ -459,7 +462,7 @@ TEST(DoctorChecks, Gpus) {
 
 // What each of four ranks of one host sees, and the findings about who shares a device.
 std::vector<std::string> shares(const std::vector<Gpus>& ranks) {
-  Job job;
+  JobFacts job;
   job.size = static_cast<int>(ranks.size());
   for (const Gpus& gpus : ranks) {
     job.ranks.push_back(sound_host(0));
@@ -493,7 +496,7 @@ TEST(DoctorChecks, EachRankHasAGpuOfItsOwn) {
 }
 
 TEST(DoctorChecks, TheWorstComesFirst) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   job.ranks[0].shm_bytes = 0;
   job.links[1].problem = "Connection refused";
   job.ranks[0].open_files = 1;

@@ -19,8 +19,8 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-Consultation consultation_of(Job job) {
-  Consultation done;
+Examination examination_of(JobFacts job) {
+  Examination done;
   done.findings = examine(job);
   done.sound = count(done.findings, Severity::error) == 0;
   done.job = std::move(job);
@@ -28,7 +28,7 @@ Consultation consultation_of(Job job) {
 }
 
 TEST(DoctorReport, GoodHealthIsShort) {
-  EXPECT_EQ(print(consultation_of(sound_job())),
+  EXPECT_EQ(print(examination_of(sound_job())),
             "lockstep doctor: rank 0 of 2\n"
             "  host node-a (rank 0): 10.0.0.1 (eth0), 8 CPUs, 65536 open files, /dev/shm 8192 MiB\n"
             "  host node-b (rank 1): 10.0.0.2 (eth0), 8 CPUs, 65536 open files, /dev/shm 8192 MiB\n"
@@ -37,10 +37,10 @@ TEST(DoctorReport, GoodHealthIsShort) {
 }
 
 TEST(DoctorReport, NamesThePairAndTheMend) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   job.links.pop_back();
   job.links[0].problem = "Network is unreachable";
-  const auto text = print(consultation_of(job));
+  const auto text = print(examination_of(job));
   EXPECT_THAT(text, AllOf(HasSubstr("\nERROR  links  host node-a (rank 0) -> host node-b (rank 1)\n"
                                     "  host node-a cannot connect to host node-b at 10.0.0.2 (eth0): Network is "
                                     "unreachable\n"
@@ -49,18 +49,18 @@ TEST(DoctorReport, NamesThePairAndTheMend) {
 }
 
 TEST(DoctorReport, LogsGetWhatMatters) {
-  Job job = sound_job();
-  EXPECT_EQ(print_findings(consultation_of(job)),
+  JobFacts job = sound_job();
+  EXPECT_EQ(print_findings(examination_of(job)),
             "nothing wrong with 2 hosts and the ways between hosts; 2 of 2 ranks were examined");
   job.ranks[0].in_container = true;  // a note
   job.links[0].problem = "Network is unreachable";
-  const auto text = print_findings(consultation_of(job));
+  const auto text = print_findings(examination_of(job));
   EXPECT_THAT(text, AllOf(testing::StartsWith("ERROR  links  host node-a (rank 0) -> host node-b (rank 1)\n  host "),
                           testing::Not(HasSubstr("NOTE")), testing::Not(EndsWith("\n"))));
 }
 
 TEST(DoctorReport, FitsOnAScreenHoweverMuchIsWrong) {
-  Job job;
+  JobFacts job;
   job.size = 50;
   for (int rank = 0; rank < 50; ++rank) {
     job.ranks.push_back(sound_host(0));
@@ -69,7 +69,7 @@ TEST(DoctorReport, FitsOnAScreenHoweverMuchIsWrong) {
     facts.identity += std::to_string(rank);
     facts.open_files = 1;
   }
-  const auto text = print(consultation_of(job));
+  const auto text = print(examination_of(job));
   std::istringstream in(text);
   int lines = 0;
   for (std::string line; std::getline(in, line); ++lines) EXPECT_LE(line.size(), 110u) << line;
@@ -78,10 +78,10 @@ TEST(DoctorReport, FitsOnAScreenHoweverMuchIsWrong) {
 }
 
 TEST(DoctorReport, JsonHoldsEverything) {
-  Job job = sound_job();
+  JobFacts job = sound_job();
   job.links[0].problem = "Connection refused";
   job.ranks[0].port = doctor::Port{9988};
-  const auto json = nlohmann::json::parse(print_json(consultation_of(job)));
+  const auto json = nlohmann::json::parse(print_json(examination_of(job)));
   EXPECT_EQ(json["sound"], false);
   EXPECT_EQ(json["findings"][0]["severity"], "error");
   EXPECT_EQ(json["findings"][0]["where"], "host node-a (rank 0) -> host node-b (rank 1)");

@@ -1,13 +1,13 @@
 // Whatever bytes are taken for a .p12 file, a certificate or a revocation list. The first byte chooses.
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/security/certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::scheduler;
+  using namespace lockstep::membership;
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {

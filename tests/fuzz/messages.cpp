@@ -1,6 +1,6 @@
 // Whatever bytes a peer sends, a reader of messages throws an Error or gives a message that survives being written.
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/messages.h>
+#include <lockstep/membership/messages.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace {
 
 using namespace lockstep;
-using namespace lockstep::scheduler;
+using namespace lockstep::membership;
 
 template <typename Parse>
 void read(std::string_view text, const Parse& parse) {

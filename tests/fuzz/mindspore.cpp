@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lockstep::train;
   const auto source = fuzzed_bytes(data, size);
   try {
-    const auto file = read_mindspore_file(source, PthComplaint("weights.ckpt"));
+    const auto file = read_mindspore_file(source, PthError("weights.ckpt"));
     std::uint64_t bytes = 0;
     for (const auto& tensor : file.tensors) {
       if (tensor.sizes.size() > kMostMindsporeSizes) std::abort();

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lockstep::train;
   const auto source = fuzzed_bytes(data, size);
   try {
-    const PthComplaint wrong("weights.pth");
+    const PthError wrong("weights.pth");
     const auto archive = read_old_archive(source, wrong);
     StorageSizes storages;
     std::uint64_t bytes = 0;

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const StorageSizes storages = {{"0", 80}, {"1", 4}, {"2", 8},  {"3", 0},  {"4", 96}, {"5", 24}, {"6", 12},
                                  {"7", 6},  {"8", 8}, {"9", 48}, {"10", 2}, {"11", 1}, {"12", 8}};
   try {
-    const PthComplaint wrong("weights.pth");
+    const PthError wrong("weights.pth");
     const auto state = read_state_dict(read_pickle(text, wrong), storages, "", wrong);
     for (const auto& tensor : state.tensors) {
       if (!lies_within(tensor, storages.at(tensor.storage))) std::abort();

@@ -1,7 +1,7 @@
 // Whatever stands in a scheduler's state file, reading it throws an Error or gives a membership that is read back the
 // same.
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/service/saved_state.h>
+#include <lockstep/membership/service/saved_state.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::scheduler;
+  using namespace lockstep::membership;
   const auto read = [](std::string_view text) {
     Membership membership;
     membership.wanted = 2;

@@ -1,7 +1,7 @@
 // Whatever words a worker sends to a parameter server, reading them throws an Error or gives a request that is within
 // the limits and is written as the same words.
 #include <lockstep/base/error.h>
-#include <lockstep/servers/wire.h>
+#include <lockstep/parameter_servers/wire.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::servers;
+  using namespace lockstep::parameter_servers;
   const std::vector<TableSpec> tables{{.name = "wide", .rows = 1000, .dim = 1},
                                       {.name = "deep", .rows = 70, .dim = 67}};
   HeaderWords words{};

@@ -2,8 +2,8 @@
 //   lockstep_meet_again MEETINGS SEED PROGRAM                          as the environment says
 //   lockstep_meet_again MEETINGS SEED PROGRAM spawn RANKS              as ranks that it starts itself
 //   lockstep_meet_again MEETINGS SEED PROGRAM nodes CTRL_PORT ADDRESS...
-// In each meeting the ranks tell each other PROGRAM and the meeting's number, which must be the same. Then each pauses
-// for a random time of its own before it destroys its group. Rank 0 says "PROGRAM met MEETINGS times".
+// In each rendezvous the ranks tell each other PROGRAM and the rendezvous's number, which must be the same. Then each
+// pauses for a random time of its own before it destroys its group. Rank 0 says "PROGRAM met MEETINGS times".
 #include <lockstep/lockstep.h>
 
 #include <ATen/ATen.h>
@@ -23,7 +23,7 @@ namespace {
 using Join = std::function<lockstep::Group()>;
 
 struct Program {
-  int meetings = 0;
+  int rendezvous = 0;
   unsigned seed = 0;
   int number = 0;
 };
@@ -32,7 +32,7 @@ void expect_same(int number, const lockstep::Group& group) {
   const auto mine = at::full({1}, number, at::kLong);
   const auto all = lockstep::all_gather(mine, group);
   if (all.numel() != group.size() || !all.eq(mine).all().item<bool>()) {
-    throw std::runtime_error("these ranks are of different meetings");
+    throw std::runtime_error("these ranks are of different rendezvous");
   }
 }
 
@@ -42,11 +42,11 @@ std::chrono::milliseconds pause(std::mt19937& random) {
   return std::chrono::milliseconds(none ? 0 : random() % 250);
 }
 
-int meet(const Program& program, int meeting, const Join& join, std::mt19937* random) {
+int meet(const Program& program, int rendezvous, const Join& join, std::mt19937* random) {
   const auto group = join();
-  expect_same(program.number * 1000 + meeting, group);
+  expect_same(program.number * 1000 + rendezvous, group);
   std::vector<int> reversed(group.ranks().rbegin(), group.ranks().rend());
-  expect_same(program.number * 1000 + meeting, *group.subgroup(reversed));
+  expect_same(program.number * 1000 + rendezvous, *group.subgroup(reversed));
   random->discard(static_cast<unsigned long long>(group.rank()));  // so that ranks differ
   std::this_thread::sleep_for(pause(*random));
   return group.rank();
@@ -55,8 +55,9 @@ int meet(const Program& program, int meeting, const Join& join, std::mt19937* ra
 void run(const Program& program, const Join& join) {
   std::mt19937 random(program.seed);
   int rank = 0;
-  for (int meeting = 1; meeting <= program.meetings; ++meeting) rank = meet(program, meeting, join, &random);
-  if (rank == 0) std::printf("%d met %d times\n", program.number, program.meetings);
+  for (int rendezvous = 1; rendezvous <= program.rendezvous; ++rendezvous)
+    rank = meet(program, rendezvous, join, &random);
+  if (rank == 0) std::printf("%d met %d times\n", program.number, program.rendezvous);
   std::fflush(stdout);
 }
 

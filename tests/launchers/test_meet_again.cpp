@@ -1,5 +1,5 @@
-// Meeting again: several groups one after the other in one program, and several programs one after the other under one
-// launcher, by each way in, with ranks that pause at random before they leave.
+// Repeated rendezvous: several groups one after the other in one program, and several programs one after the other
+// under one launcher, by each way in, with ranks that pause at random before they leave.
 #include <lockstep/base/parse.h>
 
 #include <fmt/format.h>
@@ -21,24 +21,24 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kMeetings = 4;
+constexpr int kRendezvous = 4;
 
-// How often each test repeats itself, with other pauses each time; more when the meeting itself is worked on.
+// How often each test repeats itself, with other pauses each time; more when the rendezvous itself is worked on.
 int repetitions() {
   return static_cast<int>(
       parse_integer(find(current_environment(), "LOCKSTEP_TEST_REPEAT").value_or("")).value_or(thorough() ? 2 : 1));
 }
 
 std::string program(int number, int seed, const std::string& more = "") {
-  return fmt::format("{} {} {} {}{}", LOCKSTEP_MEET_AGAIN, kMeetings, seed, number, more);
+  return fmt::format("{} {} {} {}{}", LOCKSTEP_MEET_AGAIN, kRendezvous, seed, number, more);
 }
 
 /// One program, and two one after the other.
 Words one(int seed) { return {"bash", "-c", program(1, seed)}; }
 Words two(int seed) { return {"bash", "-c", program(1, seed) + " && " + program(2, seed + 100)}; }
 
-std::string said_by_one() { return fmt::format("1 met {} times\n", kMeetings); }
-std::string said_by_two() { return said_by_one() + fmt::format("2 met {} times\n", kMeetings); }
+std::string said_by_one() { return fmt::format("1 met {} times\n", kRendezvous); }
+std::string said_by_two() { return said_by_one() + fmt::format("2 met {} times\n", kRendezvous); }
 
 /// Runs the same words as each of several processes at once.
 std::vector<Captured> together(const Words& words, const std::vector<Environment>& variables) {
@@ -105,7 +105,7 @@ TEST(MeetAgain, UnderLockstepRun) {
 
 TEST(MeetAgain, UnderLockstepRunWithoutAShell) {
   for (int time = 0; time < repetitions(); ++time) {
-    const Words words = {LOCKSTEP_MEET_AGAIN, std::to_string(kMeetings), std::to_string(time), "1"};
+    const Words words = {LOCKSTEP_MEET_AGAIN, std::to_string(kRendezvous), std::to_string(time), "1"};
     expect_said(under_run({"--nproc-per-node", "3"}, words), said_by_one());
   }
 }
@@ -245,7 +245,7 @@ TEST(MeetAgain, UnderMpirun) {
   for (const auto* backend : {"auto", "gloo", "mpi"}) {
     SCOPED_TRACE(backend);
     for (int time = 0; time < repetitions(); ++time) {
-      const Words words = {LOCKSTEP_MEET_AGAIN, std::to_string(kMeetings), std::to_string(time), "1"};
+      const Words words = {LOCKSTEP_MEET_AGAIN, std::to_string(kRendezvous), std::to_string(time), "1"};
       expect_said({under_mpirun(2, words, {{"LOCKSTEP_BACKEND", backend}})}, said_by_one());
     }
   }

@@ -73,7 +73,7 @@ TEST_P(SynchronizedBatchNormsTest, TrainAsOneProcessWithAllPictures) {
   });
 }
 
-TEST_P(SynchronizedBatchNormsTest, EvaluateWithoutMeeting) {
+TEST_P(SynchronizedBatchNormsTest, EvaluateWithoutRendezvous) {
   on_ranks([](Rank& rank) {
     const auto module = make_normed();
     DataParallel parallel(module, rank.group(), kSynchronized);

@@ -5,10 +5,10 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/net/certificates/certificates.h>
 #include <lockstep/net/http_client.h>
 #include <lockstep/operator/controller/manifests.h>
 #include <lockstep/operator/job/json_fields.h>
-#include <lockstep/scheduler/security/certificates.h>
 
 #include <atomic>
 #include <fstream>
@@ -139,8 +139,8 @@ TEST_F(OperatorJobs, WithASchedulerAndRecoveryTheLostWorkerAloneIsReplaced) {
   const auto part = [&](const char* name) { return from_base64(data.value(name, "")).value_or(""); };
   auto password = part("password");
   password.pop_back();
-  EXPECT_TRUE(scheduler::read_p12(part("server.p12"), password).certificate);
-  EXPECT_TRUE(scheduler::read_p12(part("client.p12"), password).key);
+  EXPECT_TRUE(membership::read_p12(part("server.p12"), password).certificate);
+  EXPECT_TRUE(membership::read_p12(part("client.p12"), password).key);
   EXPECT_THAT(part("config.json"), HasSubstr("server.p12"));
 
   const auto kept = kube::uid_of(job.pod("worker-0"));

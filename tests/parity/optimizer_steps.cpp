@@ -6,7 +6,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/freeze.h>
-#include <lockstep/train/plan.h>
+#include <lockstep/train/run_length.h>
 #include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
@@ -28,7 +28,7 @@ constexpr std::int64_t kBatchesOfEpoch = 5;
 void run_job(const std::filesystem::path& file) {
   const auto job = parity::read_job(file);
   const auto config = train::load_run_config(std::filesystem::path(file).replace_extension(".yaml"));
-  const auto plan = train::make_plan(config, kBatchesOfEpoch);
+  const auto plan = train::run_length_of(config, kBatchesOfEpoch);
   const auto model = parity::make_model(job);
   train::load_weights(*model, job.weights);
   train::freeze_parameters(*model, config.model.freeze);

@@ -134,10 +134,10 @@ void compare(unsigned seed, const std::vector<int>& mesh, bool short_of_memory, 
   ++count.graphs;
   count.layouts += brute.tried;
   if (brute.best->missing > plan::Bytes{}) {
-    EXPECT_GT(found.missing.value, 0) << "nothing fits, seed " << seed;
+    EXPECT_GT(found.memory_shortage.value, 0) << "nothing fits, seed " << seed;
     return;
   }
-  EXPECT_EQ(found.missing.value, 0) << "seed " << seed;
+  EXPECT_EQ(found.memory_shortage.value, 0) << "seed " << seed;
   EXPECT_NEAR(found.cost.value, brute.best->cost.value, 1e-9 * brute.best->cost.value) << "seed " << seed;
   EXPECT_TRUE(exact->proven) << "seed " << seed;
   EXPECT_LE(exact->lower_bound.value, brute.best->cost.value * (1 + 1e-9)) << "seed " << seed;

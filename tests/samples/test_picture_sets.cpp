@@ -3,8 +3,8 @@
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/image_lmdb.h>
-#include <lockstep/samples/picture_files.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/samples/unlabelled_pictures.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

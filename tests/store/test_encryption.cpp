@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "scheduler/certificate_maker.h"
+#include "membership/certificate_maker.h"
 #include "store/stranger.h"
 #include "support/raw_server.h"
 
@@ -149,8 +149,7 @@ TEST_F(EncryptedStore, CertificatesOfOthersAreRefused) {
   // One that trusts the store, and shows nothing.
   auto nobody = std::make_shared<net::PeerTls>(*tls(authority_));
   nobody->client = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
-  nobody->client->add_certificate_authority(
-      boost::asio::buffer(scheduler::print_pem(*authority_.identity().certificate)));
+  nobody->client->add_certificate_authority(boost::asio::buffer(net::print_pem(*authority_.identity().certificate)));
   EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("we showed none"));
   // A store with the certificate of another authority is no store of this job.
   store::StoreServerOptions strange;

@@ -48,11 +48,11 @@ World world_of(int rank, int size) {
   return world;
 }
 
-World forked_world(int size, Meeting meeting, const std::filesystem::path& folder) {
+World forked_world(int size, Rendezvous rendezvous, const std::filesystem::path& folder) {
   World world = world_of(0, size);
-  world.meeting = meeting;
-  if (meeting == Meeting::file) world.store_path = folder / "store";
-  if (meeting == Meeting::tcp) {
+  world.rendezvous = rendezvous;
+  if (rendezvous == Rendezvous::file) world.store_path = folder / "store";
+  if (rendezvous == Rendezvous::tcp) {
     world.master_addr = "127.0.0.1";
     world.master_port = free_port();
   }
@@ -81,7 +81,7 @@ World mpirun_world() {
   const auto rank = first_integer({"OMPI_COMM_WORLD_RANK", "PMI_RANK"});
   if (!rank) fail(ErrorKind::environment, "run_ranks", "mpirun told the size of the world, but not this rank");
   World world = world_of(*rank, *mpirun_size());
-  world.meeting = Meeting::mpi;
+  world.rendezvous = Rendezvous::mpi;
   return world;
 }
 
@@ -116,7 +116,7 @@ std::optional<int> mpirun_size() { return first_integer({"OMPI_COMM_WORLD_SIZE",
 
 std::vector<Outcome> rank_outcomes(int n, const RankOptions& options, const RankBody& body) {
   const TemporaryFolder folder("lockstep-ranks");
-  World world = forked_world(n, options.meeting, folder.path());
+  World world = forked_world(n, options.rendezvous, folder.path());
   return fork_outcomes(n, {options.deadline, options.environment}, [&](int number) {
     world.rank = number;
     world.local_rank = number;

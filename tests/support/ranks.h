@@ -1,4 +1,4 @@
-// Runs a test body as every rank of a job: the real processes, the real meeting, the real backend.
+// Runs a test body as every rank of a job: the real processes, the real rendezvous, the real backend.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -17,8 +17,8 @@ namespace lockstep::test {
 struct RankOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);  ///< for all ranks to end
   GroupOptions group = test_group_options("gloo");
-  Meeting meeting = Meeting::file;  ///< file, or tcp on a free port of this host
-  Environment environment = {};     ///< set in every rank
+  Rendezvous rendezvous = Rendezvous::file;  ///< file, or tcp on a free port of this host
+  Environment environment = {};              ///< set in every rank
   /// LOCKSTEP_HOST_ID of each rank: those with equal ones count as being on one host. Empty: all are on this one.
   std::vector<std::string> hosts = {};
 

@@ -27,7 +27,7 @@ inline void write_old_checkpoint(const std::filesystem::path& file, const train:
 /// As a run of one rank saves it.
 inline void save_in_parts(const std::filesystem::path& folder, const train::Checkpoint& checkpoint, std::int64_t keep) {
   World world;
-  world.meeting = Meeting::alone;
+  world.rendezvous = Rendezvous::alone;
   const auto group = connect(world);
   train::CheckpointConfig config;
   config.keep = keep;

@@ -47,7 +47,7 @@ RankOptions SmallRun::small_rank_options() {
 std::vector<Outcome> SmallRun::outcomes(int ranks, const train::RunConfig& config, const RankOptions& options) const {
   return rank_outcomes(ranks, options, [&](Rank& rank) {
     auto world = rank.world();
-    if (world.size == 1) world.meeting = Meeting::alone;
+    if (world.size == 1) world.rendezvous = Rendezvous::alone;
     train::run_training(config, world);
   });
 }

@@ -63,7 +63,7 @@ std::vector<test::Outcome> run_acting(int ranks, const RunConfig& config, const 
   options.environment = environment;
   return test::rank_outcomes(ranks, options, [&](test::Rank& rank) {
     auto world = rank.world();
-    if (world.size == 1) world.meeting = Meeting::alone;
+    if (world.size == 1) world.rendezvous = Rendezvous::alone;
     const Program program{.callbacks = [&](int) {
       Callbacks callbacks;
       callbacks.push_back(std::make_unique<ActsAtPoints>("acting", Callback::kNormal, act));
@@ -148,7 +148,7 @@ TEST(CallbackPriorities, SmallerNumbersAreCalledFirstEqualOnesInTheirOrder) {
   };
   test::expect_all_ok(test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     auto world = rank.world();
-    world.meeting = Meeting::alone;
+    world.rendezvous = Rendezvous::alone;
     const Program program{.callbacks = [&](int) {
       Callbacks callbacks;
       for (const auto& [name, priority] :

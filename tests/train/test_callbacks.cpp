@@ -1,6 +1,6 @@
 // What people and files get to see: lines, bar, metrics, curve.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/output/axis.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/metrics.h>

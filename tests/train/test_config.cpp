@@ -3,7 +3,7 @@
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/plan.h>
+#include <lockstep/train/run_length.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -334,65 +334,66 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedConfig,
                                          "resnet50_cifar10_32"),
                          [](const auto& each) { return std::string(each.param); });
 
-TEST(RunPlan, LengthFromEpochs) {
-  const auto plan = make_plan(read({"train.epochs=3", "train.accumulate=4"}), 10);
+TEST(RunLength, LengthFromEpochs) {
+  const auto plan = run_length_of(read({"train.epochs=3", "train.accumulate=4"}), 10);
   EXPECT_EQ(plan.batches_per_epoch, 10);
   EXPECT_EQ(plan.steps_per_epoch, 3);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_EQ(plan.epochs, 3);
 }
 
-TEST(RunPlan, NewSchedulesTakeTheirKeys) {
-  const auto polynomial = make_plan(
+TEST(RunLength, NewSchedulesTakeTheirKeys) {
+  const auto polynomial = run_length_of(
       read({"scheduler.name=polynomial", "scheduler.power=2", "scheduler.min_lr=0.01", "train.epochs=3"}), 10);
   EXPECT_DOUBLE_EQ(learning_rate(polynomial.schedule, 15), 0.01 + 0.09 * 0.25);
-  const auto exponential = make_plan(read({"scheduler.name=exponential", "scheduler.gamma=0.5"}), 10);
+  const auto exponential = run_length_of(read({"scheduler.name=exponential", "scheduler.gamma=0.5"}), 10);
   EXPECT_DOUBLE_EQ(learning_rate(exponential.schedule, 9), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(exponential.schedule, 10), 0.05);
-  const auto by_steps = make_plan(
+  const auto by_steps = run_length_of(
       read({"scheduler.name=exponential", "scheduler.gamma=0.5", "scheduler.unit=steps", "scheduler.step_size=7"}), 10);
   EXPECT_DOUBLE_EQ(learning_rate(by_steps.schedule, 2), 0.025);
-  const auto cycle = make_plan(read({"scheduler.name=one_cycle", "scheduler.pct_start=0.5", "scheduler.anneal=linear",
-                                     "scheduler.div_factor=10", "scheduler.final_div_factor=4"}),
-                               5);
+  const auto cycle =
+      run_length_of(read({"scheduler.name=one_cycle", "scheduler.pct_start=0.5", "scheduler.anneal=linear",
+                          "scheduler.div_factor=10", "scheduler.final_div_factor=4"}),
+                    5);
   EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 0), 0.01);
   EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 4), 0.1);
   EXPECT_NEAR(learning_rate(cycle.schedule, 9), 0.0025, 1e-15);
 }
 
-TEST(RunPlan, LengthFromStepsWhicheverComesFirst) {
-  EXPECT_EQ(make_plan(read({"train.steps=11"}), 10).total_steps, 11);
-  EXPECT_EQ(make_plan(read({"train.steps=11"}), 10).epochs, 2);
-  EXPECT_EQ(make_plan(read({"train.steps=99"}), 10).total_steps, 20);
-  EXPECT_EQ(make_plan(read({"train.steps=99", "train.epochs=null"}), 10).total_steps, 99);
-  EXPECT_EQ(make_plan(read({"train.steps=99", "train.epochs=null"}), 10).epochs, 10);
+TEST(RunLength, LengthFromStepsWhicheverComesFirst) {
+  EXPECT_EQ(run_length_of(read({"train.steps=11"}), 10).total_steps, 11);
+  EXPECT_EQ(run_length_of(read({"train.steps=11"}), 10).epochs, 2);
+  EXPECT_EQ(run_length_of(read({"train.steps=99"}), 10).total_steps, 20);
+  EXPECT_EQ(run_length_of(read({"train.steps=99", "train.epochs=null"}), 10).total_steps, 99);
+  EXPECT_EQ(run_length_of(read({"train.steps=99", "train.epochs=null"}), 10).epochs, 10);
 }
 
-TEST(RunPlan, ScheduleInSteps) {
-  const auto epochs = make_plan(read({"train.epochs=100", "scheduler.name=multi_step", "scheduler.milestones=[30, 60]",
-                                      "scheduler.warmup_epochs=2.5"}),
-                                10);
+TEST(RunLength, ScheduleInSteps) {
+  const auto epochs = run_length_of(read({"train.epochs=100", "scheduler.name=multi_step",
+                                          "scheduler.milestones=[30, 60]", "scheduler.warmup_epochs=2.5"}),
+                                    10);
   for (const auto& [step, rate] : {std::pair(25, 0.1), {299, 0.1}, {300, 0.01}, {599, 0.01}, {600, 0.001}}) {
     EXPECT_DOUBLE_EQ(learning_rate(epochs.schedule, step), rate) << step;
   }
   EXPECT_EQ(epochs.schedule.warmup_steps, 25);
   EXPECT_EQ(epochs.schedule.total_steps, 1000);
-  const auto steps = make_plan(read({"train.epochs=100", "scheduler.name=step", "scheduler.step_size=7",
-                                     "scheduler.unit=steps", "scheduler.warmup_steps=3"}),
-                               10);
+  const auto steps = run_length_of(read({"train.epochs=100", "scheduler.name=step", "scheduler.step_size=7",
+                                         "scheduler.unit=steps", "scheduler.warmup_steps=3"}),
+                                   10);
   for (const auto& [step, rate] : {std::pair(6, 0.1), {7, 0.01}, {13, 0.01}, {14, 0.001}}) {
     EXPECT_DOUBLE_EQ(learning_rate(steps.schedule, step), rate) << step;
   }
   EXPECT_EQ(steps.schedule.warmup_steps, 3);
 }
 
-TEST(RunPlan, RunsMayEndInTheirWarmUp) {
-  const auto plan = make_plan(read({"scheduler.warmup_epochs=2", "scheduler.name=cosine"}), 10);
+TEST(RunLength, RunsMayEndInTheirWarmUp) {
+  const auto plan = run_length_of(read({"scheduler.warmup_epochs=2", "scheduler.name=cosine"}), 10);
   EXPECT_TRUE(ends_in_warm_up(plan));
   EXPECT_DOUBLE_EQ(learning_rate(plan.schedule, 0), plan.schedule.base_lr / 20);
   EXPECT_DOUBLE_EQ(learning_rate(plan.schedule, 19), plan.schedule.base_lr);
-  EXPECT_FALSE(ends_in_warm_up(make_plan(read({"scheduler.warmup_epochs=0.5"}), 10)));
-  EXPECT_FALSE(ends_in_warm_up(make_plan(read({}), 10)));
+  EXPECT_FALSE(ends_in_warm_up(run_length_of(read({"scheduler.warmup_epochs=0.5"}), 10)));
+  EXPECT_FALSE(ends_in_warm_up(run_length_of(read({}), 10)));
 }
 
 }  // namespace

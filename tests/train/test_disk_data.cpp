@@ -107,7 +107,7 @@ TEST_F(DiskData, ClassesAreThoseThatTheRunHasLearned) {
   auto more = keys;
   more[3] = "train.epochs=3";
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   expect_error(ErrorKind::data, words, [&] { train::run_training(config(table_yaml(root()), "run", more), alone); });
   auto measured = keys;
   measured.push_back("model.weights=" + (root() / "run").string());
@@ -156,7 +156,7 @@ TEST_F(DiskData, ACategoryOfATableIsClassified) {
   EXPECT_EQ(result("folds")["eval_samples"], 20);
   EXPECT_GT(result("folds")["eval_accuracy"].get<double>(), 0.9);
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   auto wrong = keys;
   wrong.back() = "model.num_classes=1";
   expect_error(ErrorKind::config, {"model.num_classes", "is 1", "csv has 2 classes"},
@@ -195,7 +195,7 @@ TEST_F(DiskData, WhatActsOnEvaluationsNeedsDataForThem) {
   write_bytes(root() / "train.csv", table(80, 1));
   write_bytes(root() / "eval.csv", table(40, 2));
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   for (const auto* name : {"early_stopping", "best_checkpoints"}) {
     expect_error(ErrorKind::config, {name, "no data for them", "data.eval", "remove it"}, [&] {
       train::run_training(
@@ -212,7 +212,7 @@ TEST_F(DiskData, ModelsTasksAndDataThatDoNotFitEachOther) {
   write_bytes(root() / "train.csv", table(80, 1));
   write_bytes(root() / "eval.csv", table(40, 2));
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   expect_error(ErrorKind::config, {"model.name", "lenet5 takes pictures [C, H, W]", "data.name csv", "model.name=mlp"},
                [&] { train::run_training(config(table_yaml(root()), "lenet", {"model.name=lenet5"}), alone); });
   expect_error(ErrorKind::config, {"task.name", "'targets'", "labels, pictures", "data.name=csv", "remove task.name"},
@@ -225,7 +225,7 @@ TEST_F(DiskData, CrossEntropyIsForSharesAlone) {
   write_bytes(root() / "train.csv", table(80, 1));
   write_bytes(root() / "eval.csv", table(40, 2));
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   expect_error(ErrorKind::data, {"task.loss", "bce is for targets from 0 to 1", "use mse"}, [&] {
     train::run_training(config(table_yaml(root()), "wrong", {"task.loss=bce", "data.workers=0"}), alone);
   });
@@ -248,7 +248,7 @@ TEST_F(DiskData, MetricsOfAnEvaluationAreEqualOnAnyNumberOfRanks) {
       const auto asked = config(table_yaml(root()), "evaluated", keys);
       run_ranks(ranks, SmallRun::small_rank_options(), [&](Rank& rank) {
         auto world = rank.world();
-        if (world.size == 1) world.meeting = Meeting::alone;
+        if (world.size == 1) world.rendezvous = Rendezvous::alone;
         const auto evaluation =
             train::evaluate_run(asked, train::configured_program(asked), train::connect_run(asked, world), nullptr);
         for (const auto* name : {"accuracy", "top_1", "f1", "recall_0", "recall_1", "confusion_0_0", "confusion_0_1",
@@ -316,7 +316,7 @@ TEST_F(DiskData, MistakesInPicturesNameTheKeyAndTheFile) {
     write_bytes(root() / fmt::format("{}/light/{}.png", split, i), png_of(pattern(16, 16, 5 * i + 90), 16, 16));
   }
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   const auto refused = [&](ErrorKind kind, std::vector<std::string> keys,
                            std::initializer_list<std::string_view> words) {
     keys.insert(keys.end(), {"data.workers=0", "callbacks.metrics_every=1"});

@@ -29,7 +29,7 @@ void run_until(int ranks, std::int64_t step, const RunConfig& config) {
   const auto order = fmt::format("rank={},step={},action=term", ranks - 1, step);
   test::expect_all_ok(test::rank_outcomes(ranks, with_fault(order), [&](test::Rank& rank) {
     auto world = rank.world();
-    if (world.size == 1) world.meeting = Meeting::alone;
+    if (world.size == 1) world.rendezvous = Rendezvous::alone;
     const auto result = run_training(config, world);
     EXPECT_EQ(result.ended_by, SIGTERM);
     EXPECT_EQ(result.steps, step);

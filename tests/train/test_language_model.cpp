@@ -122,7 +122,7 @@ TEST_F(LanguageModel, ReadsTokensOfTwoAndFourBytes) {
 
 TEST_F(LanguageModel, SaysWhatIsWrongWithATextOrAKey) {
   World alone;
-  alone.meeting = Meeting::alone;
+  alone.rendezvous = Rendezvous::alone;
   const auto error = [&](const std::vector<std::string>& keys, std::initializer_list<std::string_view> words) {
     expect_error(ErrorKind::config, words, [&] { train::run_training(config("wrong", keys), alone); });
   };
@@ -178,7 +178,7 @@ TEST_F(LanguageModel, LearnsOnlyWhatIsBehindAMarkerTheSameOnAnyNumberOfRanks) {
   EXPECT_NEAR(three["eval_accuracy"].get<double>(), alone["eval_accuracy"].get<double>(), 1e-6);
   EXPECT_NE(alone["eval_loss"], 0);
   World lone;
-  lone.meeting = Meeting::alone;
+  lone.rendezvous = Rendezvous::alone;
   for (const std::string mode : {"semi_auto", "auto"}) {
     expect_error(ErrorKind::config, {"data.loss_behind", "data_parallel"},
                  [&] { train::run_training(with("global", {"parallel.mode=" + mode}), lone); });

@@ -103,7 +103,7 @@ class OverflowOnPurpose : public testing::Test {
     const auto wanted = config(name, std::move(more));
     run_ranks(ranks, SmallRun::small_rank_options(), [&](Rank& rank) {
       auto world = rank.world();
-      if (world.size == 1) world.meeting = Meeting::alone;
+      if (world.size == 1) world.rendezvous = Rendezvous::alone;
       train::run_training(wanted, line_program(), world);
     });
     return nlohmann::json::parse(read_file(folder_.path() / name / "result.json"));
@@ -199,7 +199,7 @@ TEST_F(OverflowOnPurpose, IsNamedWithoutAScaler) {
   const auto wanted = config("none", {"loss_scaler.type=none", "optimizer.lr=1e6"});
   const auto outcomes = rank_outcomes(1, SmallRun::small_rank_options(), [&](Rank& rank) {
     auto world = rank.world();
-    world.meeting = Meeting::alone;
+    world.rendezvous = Rendezvous::alone;
     train::run_training(wanted, line_program(), world);
   });
   EXPECT_FALSE(outcomes[0].ok());

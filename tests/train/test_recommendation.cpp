@@ -37,7 +37,7 @@ class Recommendation : public testing::Test {
     options.deadline = std::chrono::seconds(300);
     run_ranks(ranks, options, [&](Rank& rank) {
       auto world = rank.world();
-      if (world.size == 1) world.meeting = Meeting::alone;
+      if (world.size == 1) world.rendezvous = Rendezvous::alone;
       train::run_training(config, world);
     });
     return nlohmann::json::parse(read_file(folder_.path() / name / "result.json"));

@@ -246,7 +246,7 @@ TEST(Resume, AFullDiskUnderCheckpointsIsAWarningAndTheResultIsThere) {
                                               "checkpoint.keep=100", "train.steps=12", "train.epochs=null"});
     const auto outcomes = test::rank_outcomes(ranks, SmallRun::small_rank_options(), [&](test::Rank& rank) {
       auto world = rank.world();
-      if (ranks == 1) world.meeting = Meeting::alone;
+      if (ranks == 1) world.rendezvous = Rendezvous::alone;
       // A checkpoint of this model takes about 100 KB. Rank 1 does not see this disk, so rank 0 writes its part too.
       if (rank.rank() == 0) test::mount_small_disk(disk, 512 << 10);
       EXPECT_EQ(run_training(config, world).steps, 12);
@@ -270,7 +270,7 @@ void train_without_room_for_weights(const RunConfig& config, std::initializer_li
   fs::create_directory(config.system.work_dir);
   const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     auto world = rank.world();
-    world.meeting = Meeting::alone;
+    world.rendezvous = Rendezvous::alone;
     test::mount_small_disk(config.system.work_dir, 160 << 10);
     const auto filler = fs::path(config.system.work_dir) / "filler";
     std::ofstream(filler) << std::string(100 << 10, 'x');

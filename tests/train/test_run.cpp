@@ -181,7 +181,7 @@ struct Unregistered : torch::nn::Module {
 std::vector<test::Outcome> run_of(const RunConfig& config, const Program& program) {
   return test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     auto world = rank.world();
-    world.meeting = Meeting::alone;
+    world.rendezvous = Rendezvous::alone;
     run_training(config, program, world);
   });
 }

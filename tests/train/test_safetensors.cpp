@@ -36,14 +36,14 @@ std::string with_length(std::uint64_t length, std::string_view rest) {
 
 class Safetensors : public testing::Test {
  protected:
-  std::string complaint_about(std::string_view json, std::string_view data = "") {
+  std::string error_about(std::string_view json, std::string_view data = "") {
     write_file(path_, with_length(json.size(), std::string(json).append(data)));
     const auto message = test::message_of(ErrorKind::data, [&] { load_safetensors(path_); });
     EXPECT_THAT(message, HasSubstr("file.safetensors"));
     return message;
   }
 
-  std::string complaint_about_bytes(std::string_view bytes) {
+  std::string error_about_bytes(std::string_view bytes) {
     write_file(path_, bytes);
     return test::message_of(ErrorKind::data, [&] { load_safetensors(path_); });
   }
@@ -134,11 +134,11 @@ TEST_F(Safetensors, a_folder_that_is_not_there_is_an_io_error) {
 }
 
 TEST_F(Safetensors, hostile_header_lengths_are_refused) {
-  EXPECT_THAT(complaint_about_bytes(""), HasSubstr("0 bytes"));
-  EXPECT_THAT(complaint_about_bytes("\1\2\3\4\5\6\7"), HasSubstr("7 bytes"));
-  EXPECT_THAT(complaint_about_bytes(with_length(~0ULL, "{}")), HasSubstr("18446744073709551615 bytes; at most 2"));
-  EXPECT_THAT(complaint_about_bytes(with_length(3, "{}")), HasSubstr("3 bytes; at most 2"));
-  EXPECT_THAT(complaint_about_bytes(with_length(0, "{}")), HasSubstr("does not begin with '{'"));
+  EXPECT_THAT(error_about_bytes(""), HasSubstr("0 bytes"));
+  EXPECT_THAT(error_about_bytes("\1\2\3\4\5\6\7"), HasSubstr("7 bytes"));
+  EXPECT_THAT(error_about_bytes(with_length(~0ULL, "{}")), HasSubstr("18446744073709551615 bytes; at most 2"));
+  EXPECT_THAT(error_about_bytes(with_length(3, "{}")), HasSubstr("3 bytes; at most 2"));
+  EXPECT_THAT(error_about_bytes(with_length(0, "{}")), HasSubstr("does not begin with '{'"));
   write_file(path_, with_length(150'000'000, "{"));
   std::filesystem::resize_file(path_, 200'000'000);  // sparse
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_safetensors(path_); }), HasSubstr("at most 100000000"));
@@ -157,54 +157,50 @@ TEST_F(Safetensors, headers_of_many_tensors) {
 }
 
 TEST_F(Safetensors, headers_that_are_not_what_they_should_be_are_refused) {
-  EXPECT_THAT(complaint_about("[]"), HasSubstr("does not begin with '{'"));
-  EXPECT_THAT(complaint_about("{"), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint_about("{} x"), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint_about("{\"\xff\": 1}"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_about("[]"), HasSubstr("does not begin with '{'"));
+  EXPECT_THAT(error_about("{"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_about("{} x"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_about("{\"\xff\": 1}"), HasSubstr("not valid JSON"));
   // Of 640 bytes, 0x280: what pickles begin with.
-  EXPECT_THAT(complaint_about("{" + std::string(639, ' ')), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint_about(std::string(100'000, '{')), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint_about("{\"a\":" + std::string(100'000, '[')), HasSubstr("nested"));
-  EXPECT_THAT(complaint_about(R"({"__metadata__":{"a":1}})"), AllOf(HasSubstr("__metadata__"), HasSubstr("string")));
-  EXPECT_THAT(complaint_about(R"({"__metadata__":3})"), HasSubstr("__metadata__"));
-  EXPECT_THAT(complaint_about(R"({"__metadata__":{},"__metadata__":{}})"), HasSubstr("\"__metadata__\" twice"));
+  EXPECT_THAT(error_about("{" + std::string(639, ' ')), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_about(std::string(100'000, '{')), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_about("{\"a\":" + std::string(100'000, '[')), HasSubstr("nested"));
+  EXPECT_THAT(error_about(R"({"__metadata__":{"a":1}})"), AllOf(HasSubstr("__metadata__"), HasSubstr("string")));
+  EXPECT_THAT(error_about(R"({"__metadata__":3})"), HasSubstr("__metadata__"));
+  EXPECT_THAT(error_about(R"({"__metadata__":{},"__metadata__":{}})"), HasSubstr("\"__metadata__\" twice"));
 }
 
 TEST_F(Safetensors, tensors_described_wrongly_are_named) {
-  EXPECT_THAT(complaint_about(R"({"w":3})"), AllOf(HasSubstr("\"w\""), HasSubstr("object")));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"F32","shape":[]}})"), HasSubstr("no \"data_offsets\""));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"F33","shape":[],"data_offsets":[0,4]}})", "1234"),
+  EXPECT_THAT(error_about(R"({"w":3})"), AllOf(HasSubstr("\"w\""), HasSubstr("object")));
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"F32","shape":[]}})"), HasSubstr("no \"data_offsets\""));
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"F33","shape":[],"data_offsets":[0,4]}})", "1234"),
               AllOf(HasSubstr("\"w\""), HasSubstr("\"F33\"")));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":4,"shape":[],"data_offsets":[0,4]}})", "1234"),
-              HasSubstr("not a string"));
+  EXPECT_THAT(error_about(R"({"w":{"dtype":4,"shape":[],"data_offsets":[0,4]}})", "1234"), HasSubstr("not a string"));
   for (const char* shape : {"[-1]", "[1.0]", "[\"1\"]", "[18446744073709551615]", "3"}) {
-    EXPECT_THAT(
-        complaint_about(fmt::format(R"({{"w":{{"dtype":"F32","shape":{},"data_offsets":[0,4]}}}})", shape), "1234"),
-        AllOf(HasSubstr("\"w\""), HasSubstr("\"shape\"")))
+    EXPECT_THAT(error_about(fmt::format(R"({{"w":{{"dtype":"F32","shape":{},"data_offsets":[0,4]}}}})", shape), "1234"),
+                AllOf(HasSubstr("\"w\""), HasSubstr("\"shape\"")))
         << shape;
   }
   for (const char* offsets : {"[0]", "[0,4,8]", "[0,-4]", "[0.0,4]", "4"}) {
-    EXPECT_THAT(
-        complaint_about(fmt::format(R"({{"w":{{"dtype":"F32","shape":[1],"data_offsets":{}}}}})", offsets), "1234"),
-        AllOf(HasSubstr("\"w\""), HasSubstr("data_offsets")))
+    EXPECT_THAT(error_about(fmt::format(R"({{"w":{{"dtype":"F32","shape":[1],"data_offsets":{}}}}})", offsets), "1234"),
+                AllOf(HasSubstr("\"w\""), HasSubstr("data_offsets")))
         << offsets;
   }
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", "1234"),
-              HasSubstr("before"));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234"),
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", "1234"), HasSubstr("before"));
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234"),
               AllOf(HasSubstr("4 bytes"), HasSubstr("need 8")));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})"),
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})"),
               HasSubstr("64 bits"));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})"),
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})"),
               HasSubstr("64 bits"));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"dtype":"I8"}})", "1"),
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"dtype":"I8"}})", "1"),
               HasSubstr("\"dtype\" twice"));
-  EXPECT_THAT(complaint_about(R"({"w":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\x01\x02"),
+  EXPECT_THAT(error_about(R"({"w":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\x01\x02"),
               AllOf(HasSubstr("\"w\""), HasSubstr("BOOL")));
   std::string ones = "1";
   for (int i = 0; i < 64; ++i) ones += ",1";
   const auto deep = fmt::format(R"({{"w":{{"dtype":"U8","shape":[{}],"data_offsets":[0,1]}}}})", ones);
-  EXPECT_THAT(complaint_about(deep, "1"), HasSubstr("65 dimensions"));
+  EXPECT_THAT(error_about(deep, "1"), HasSubstr("65 dimensions"));
 }
 
 TEST_F(Safetensors, tensors_must_cover_the_data_once) {
@@ -215,21 +211,21 @@ TEST_F(Safetensors, tensors_must_cover_the_data_once) {
   };
   write_file(path_, with_length(two("[2,4]", "[0,2]").size(), two("[2,4]", "[0,2]") + "abcd"));
   EXPECT_EQ(load_safetensors(path_).at("v")[0].item<int>(), 'c');
-  EXPECT_THAT(complaint_about(two("[0,2]", "[2,4]"), "abc"), AllOf(HasSubstr("\"w\""), HasSubstr("cut short")));
-  EXPECT_THAT(complaint_about(two("[0,2]", "[2,4]"), "abcde"), HasSubstr("describes 4 bytes"));
-  EXPECT_THAT(complaint_about(two("[0,2]", "[1,3]"), "abc"), AllOf(HasSubstr("\"w\""), HasSubstr("overlaps")));
-  EXPECT_THAT(complaint_about(two("[0,2]", "[3,5]"), "abcde"), AllOf(HasSubstr("\"w\""), HasSubstr("gap")));
-  EXPECT_THAT(complaint_about(two("[1,3]", "[3,5]"), "abcde"), AllOf(HasSubstr("\"v\""), HasSubstr("gap")));
+  EXPECT_THAT(error_about(two("[0,2]", "[2,4]"), "abc"), AllOf(HasSubstr("\"w\""), HasSubstr("cut short")));
+  EXPECT_THAT(error_about(two("[0,2]", "[2,4]"), "abcde"), HasSubstr("describes 4 bytes"));
+  EXPECT_THAT(error_about(two("[0,2]", "[1,3]"), "abc"), AllOf(HasSubstr("\"w\""), HasSubstr("overlaps")));
+  EXPECT_THAT(error_about(two("[0,2]", "[3,5]"), "abcde"), AllOf(HasSubstr("\"w\""), HasSubstr("gap")));
+  EXPECT_THAT(error_about(two("[1,3]", "[3,5]"), "abcde"), AllOf(HasSubstr("\"v\""), HasSubstr("gap")));
   const std::string same_name =
       R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})";
-  EXPECT_THAT(complaint_about(same_name, "abcd"), HasSubstr("\"w\" twice"));
+  EXPECT_THAT(error_about(same_name, "abcd"), HasSubstr("\"w\" twice"));
 }
 
 TEST_F(Safetensors, a_file_cut_short_anywhere_is_an_error) {
   save_safetensors(path_, {{"a", torch::ones({4})}, {"b", torch::ones({3}, at::kShort)}});
   const auto whole = read_file(path_);
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_NE(complaint_about_bytes(whole.substr(0, length)), "") << length;
+    EXPECT_NE(error_about_bytes(whole.substr(0, length)), "") << length;
   }
 }
 

@@ -146,7 +146,7 @@ TEST_P(ShippedCallbacks, TheAverageOfWeightsIsExactAndExactAfterAResume) {
       NamedTensors sums;
     };
     auto world = rank.world();
-    if (world.size == 1) world.meeting = Meeting::alone;
+    if (world.size == 1) world.rendezvous = Rendezvous::alone;
     run_training(by_hand,
                  Program{.callbacks =
                              [&](int) {
@@ -243,7 +243,7 @@ TEST_P(ShippedCallbacks, CollectivesAreObservedInTheStepsOfAProfilerOnly) {
     const auto watched = config(use == "null" ? "not_watched" : "watched", {"callbacks.use=" + use, "train.epochs=1"});
     test::run_ranks(ranks(), SmallRun::small_rank_options(), [&](test::Rank& rank) {
       auto world = rank.world();
-      if (world.size == 1) world.meeting = Meeting::alone;
+      if (world.size == 1) world.rendezvous = Rendezvous::alone;
       run_training(watched,
                    Program{.callbacks =
                                [](int) {

@@ -61,7 +61,7 @@ TEST(TransformerRuns, TrainTheSameInEveryMode) {
     const auto config = train::load_program_config({}, std::nullopt, keys);
     run_ranks(ranks, SmallRun::small_rank_options(), [&](Rank& rank) {
       auto world = rank.world();
-      if (world.size == 1) world.meeting = Meeting::alone;
+      if (world.size == 1) world.rendezvous = Rendezvous::alone;
       train::run_training(config, reader_program(), world);
     });
     std::vector<double> losses;

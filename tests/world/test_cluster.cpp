@@ -43,7 +43,7 @@ TEST(Cluster, AWorker) {
   const World world = detect_world(environment_of(kWorker));
   EXPECT_EQ(world.rank, -1);
   EXPECT_EQ(world.size, 8);
-  EXPECT_EQ(world.meeting, Meeting::scheduler);
+  EXPECT_EQ(world.rendezvous, Rendezvous::scheduler);
   EXPECT_EQ(world.master_addr, "10.0.0.1");
   EXPECT_EQ(describe(world), std::string("a worker of 8, started by scheduler (") + kWorker + ")");
   EXPECT_EQ(detect_world(environment_of(std::string(kWorker) + " DEVICE_ID=3")).device, 3);

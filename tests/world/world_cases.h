@@ -28,12 +28,12 @@ inline Environment environment_of(std::string_view text) {
 inline std::string brief(const World& world) {
   std::string text = world.launcher + " " + std::to_string(world.rank) + "/" + std::to_string(world.size) + " local " +
                      std::to_string(world.local_rank) + "/" + std::to_string(world.local_size);
-  switch (world.meeting) {
-    case Meeting::alone: return text + " alone";
-    case Meeting::tcp: return text + " tcp " + world.master_addr + ":" + std::to_string(world.master_port);
-    case Meeting::file: return text + " file " + world.store_path;
-    case Meeting::mpi: return text + " mpi";
-    case Meeting::scheduler: return text + " scheduler " + world.master_addr;
+  switch (world.rendezvous) {
+    case Rendezvous::alone: return text + " alone";
+    case Rendezvous::tcp: return text + " tcp " + world.master_addr + ":" + std::to_string(world.master_port);
+    case Rendezvous::file: return text + " file " + world.store_path;
+    case Rendezvous::mpi: return text + " mpi";
+    case Rendezvous::scheduler: return text + " scheduler " + world.master_addr;
   }
   return text;
 }

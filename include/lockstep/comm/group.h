@@ -26,16 +26,18 @@ struct GroupOptions {
   /// them through the host's memory. With staged, and backends for the CPU, ranks may share a device.
   std::string backend = "auto";
   /// The time limit for all ranks to connect. Overridden by LOCKSTEP_START_TIMEOUT_S.
-  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  std::chrono::milliseconds start_timeout = std::chrono::seconds(kDefaultStartTimeoutS);
   /// The time limit of one collective. Overridden by LOCKSTEP_TIMEOUT_S.
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds timeout = std::chrono::seconds(kDefaultTimeoutS);
   /// The time without an answer from a host's kernel (its ranks may be busy) after which its ranks count as lost, where
   /// ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
   std::chrono::milliseconds host_timeout = std::chrono::seconds(30);
   /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
-  /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
-  bool check_arguments = true;
+  /// started, until all ranks have started it. On for programs, which call collectives as they like; `lockstep train`,
+  /// whose order of collectives is fixed, turns it off (parallel.check_collectives). Overridden by
+  /// LOCKSTEP_CHECK_COLLECTIVES=0|1.
+  bool check_collectives = true;
   /// Encrypt what travels between hosts, and let nobody take part without a certificate of the job's authority: tensors
   /// (TLS 1.3 between all ranks) and the store where ranks meet. The certificates are those of
   /// `cluster.config_file_path` (LOCKSTEP_CLUSTER_CONFIG), with or without a scheduler. The same on all ranks. Backend

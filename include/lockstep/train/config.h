@@ -153,9 +153,9 @@ struct ParallelConfig {
   /// encrypt what travels between hosts, with the certificates of cluster.config_file_path.
   bool encrypt = false;
   /// seconds one collective may take. Allowed: from 0.001 to 1000000.
-  double timeout_s = 600;
+  double timeout_s = kDefaultTimeoutS;
   /// seconds to wait for all ranks. Allowed: from 0.001 to 1000000.
-  double start_timeout_s = 300;
+  double start_timeout_s = kDefaultStartTimeoutS;
   /// list of {addr: ADDRESS}, node 0 first: start the same command on each of them and nothing else.
   ConfigNode nodes;
   /// port of node 0 where several nodes meet. Allowed: from 1 to 65535.

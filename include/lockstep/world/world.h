@@ -37,7 +37,7 @@ struct ClusterOptions {
   bool enable_recovery = false;
   /// MS_RECOVERY_PATH: the folder of that state, or etcd://HOST:PORT/KEY.
   std::optional<std::string> recovery_path;
-  /// MS_NODE_TIMEOUT: seconds of silence after which a worker is lost. Allowed: from 1 to 1000000.
+  /// MS_NODE_TIMEOUT: seconds without a heartbeat after which a worker is lost. Allowed: from 1 to 1000000.
   double node_timeout_s = 30;
   /// MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come. Allowed: from 1 to 1000000.
   double topo_timeout_s = 900;
@@ -67,8 +67,13 @@ namespace net {
 struct PeerTls;
 }
 
+/// The time limits of a job for which nothing else is given, in seconds: of one collective, and of the start of all
+/// ranks.
+inline constexpr int kDefaultTimeoutS = 600;
+inline constexpr int kDefaultStartTimeoutS = 300;
+
 /// The kind of rendezvous by which ranks find each other before any group exists.
-enum class Meeting {
+enum class Rendezvous {
   alone,      ///< one process: no rendezvous
   tcp,        ///< a store at master_addr:master_port
   file,       ///< a file that all ranks see (store_path)
@@ -79,7 +84,7 @@ enum class Meeting {
 /// The result of detection: what this process knows of its job. A plain value: code outside world/ does not depend on
 /// the launcher it came from. Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <=
 /// size; a local_size of 0 and a local_rank of -1 mean unknown, until `connect` has counted the ranks of this host
-/// (Group::world() then has them). With Meeting::scheduler the rank is -1 until the scheduler has assigned it there.
+/// (Group::world() then has them). With Rendezvous::scheduler the rank is -1 until the scheduler has assigned it there.
 struct World {
   int rank = 0;
   int size = 1;
@@ -89,12 +94,12 @@ struct World {
   std::string host;               ///< this machine's name, for messages only
   std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
   std::string evidence;           ///< the variables that decided the values above, e.g. "RANK=1 WORLD_SIZE=2"
-  Meeting meeting = Meeting::alone;
-  std::string master_addr;  ///< host of the store; with Meeting::scheduler, of the scheduler
+  Rendezvous rendezvous = Rendezvous::alone;
+  std::string master_addr;  ///< host of the store; with Rendezvous::scheduler, of the scheduler
   std::uint16_t master_port = 0;
-  std::string store_path;          ///< path of the file, with Meeting::file
+  std::string store_path;          ///< path of the file, with Rendezvous::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
-  std::string scheduler_secret;    ///< with Meeting::scheduler: the secret of the job; empty: none
+  std::string scheduler_secret;    ///< with Rendezvous::scheduler: the secret of the job; empty: none
   std::string job_service;  ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: there is none
   /// This process's certificates, where the job encrypts what travels between hosts (GroupOptions::encrypt): connect()
   /// reads them. nullptr: it does not.

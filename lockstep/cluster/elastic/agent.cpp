@@ -1,18 +1,18 @@
 // The main loop of an elastic launcher: joins the job, runs its node's ranks round by round, and reports their ends.
 #include <lockstep/base/error.h>
+#include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
 #include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/own_store_host.h>
+#include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/replace/job_service.h>
-#include <lockstep/cluster/store_host.h>
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 /// How soon to look again without an event: at the job, whose changes are events, and for where the ranks meet.
 constexpr milliseconds kIdleLook(1000);
-constexpr milliseconds kMeetingLook(20);
+constexpr milliseconds kRendezvousLook(20);
 /// For the last word to get out, when there is nothing that could be done if it does not.
 constexpr milliseconds kFarewell(3000);
 /// How often a spare says that it is one.
@@ -70,7 +70,7 @@ class Agent {
   /// A round that this node has not looked at, or a change in one in which it has no ranks.
   bool is_news(const JobState& state) const;
   void take_part(const JobState& state, const NodePlace& node_place);
-  Job job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
+  Launch job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
   /// Offered by node 0 to all ranks of the round; nullopt where it cannot be, or is not wanted.
   std::optional<ServiceAddress> offer_service(int ranks);
   Replacing replacing(const JobState& state);
@@ -104,7 +104,7 @@ class Agent {
   int restarts_ = 0;                   ///< that were told of
   milliseconds clock_ahead_{0};        ///< of the coordinator's, as of the last round's begin
   std::optional<int> signal_;          ///< of the user
-  Job job_;                            ///< of the last round
+  Launch job_;                         ///< of the last round
   LaunchResult last_;                  ///< of the last round; no ends: no ranks of this node ran in it
   std::optional<JobService> service_;  ///< of the round, where this is node 0
   ServiceEvents events_;
@@ -172,23 +172,23 @@ void Agent::say(const NodeReport& report) {
 
 void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   took_part_in_ = state.round;
-  std::optional<StoreHost> ranks_store;
-  std::optional<OwnStoreHost> own_store;
+  std::optional<C10dStoreHost> ranks_store;
+  std::optional<LockstepStoreHost> own_store;
   if (node_place.node == 0) {
     const auto addresses = addresses_of(options_.address);
     own_store.emplace(options_.address, addresses);
     if (may_need_c10d_store(launch_)) ranks_store.emplace(addresses);
     const auto port = ranks_store ? ranks_store->port() : own_store->port();
     const Place here{options_.address, port, own_store->address(), offer_service(state.ranks)};
-    store_->set(watcher_.keys().meeting(state), to_text(here));
+    store_->set(watcher_.keys().rendezvous(state), to_text(here));
   }
   std::optional<std::string> place;
   const auto over_or_known = [&](const JobState& now) {
     if (now.phase != Phase::running || now.round != state.round) return true;
-    place = store_->get(watcher_.keys().meeting(state));
+    place = store_->get(watcher_.keys().rendezvous(state));
     return place.has_value();
   };
-  if (!wait_for(over_or_known, kMeetingLook)) return;
+  if (!wait_for(over_or_known, kRendezvousLook)) return;
   if (!place) return;  // the round is over
   if (options_.policy.max_nodes > 1) log_.tell_place(state, node_place, options_.node.ranks);
   if (!state.replaced.empty() || (state.forgiven > 0 && state.forgiven == state.round - 1)) log_.tell(state.why);
@@ -226,8 +226,8 @@ Replacing Agent::replacing(const JobState& state) {
   return replacing;
 }
 
-Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Place& place) const {
-  Job job;
+Launch Agent::job_of(const JobState& state, const NodePlace& node_place, const Place& place) const {
+  Launch job;
   job.ranks = options_.node.ranks;
   job.first_rank = node_place.first_rank;
   job.world_size = state.ranks;
@@ -382,7 +382,7 @@ void Agent::stay_for_others() {
     log_.tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
                           store_->describe()));
   };
-  stay_while_used(*store_, options_.policy.silence, tell);
+  stay_while_used(*store_, options_.policy.heartbeat_limit, tell);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ void AgentMembership::tick(Time now) {
 
 void AgentMembership::excuse(Time begin, Time end) {
   if (end - begin < pace_.heartbeat) return;
-  if (begin - watched_changed_ < policy_.silence) watched_changed_ = end;
+  if (begin - watched_changed_ < policy_.heartbeat_limit) watched_changed_ = end;
   if (coordinator_) coordinator_->excuse(begin, end);
 }
 
@@ -104,7 +104,7 @@ void AgentMembership::send_heartbeat(Time now) {
 
 // The first to come does; if it died before it could, whoever notices.
 void AgentMembership::begin_job(Time now) {
-  if (ticket_ != 1 && now - joined_ < policy_.silence) return;
+  if (ticket_ != 1 && now - joined_ < policy_.heartbeat_limit) return;
   take_over({}, std::nullopt);
 }
 
@@ -118,7 +118,7 @@ void AgentMembership::watch_coordinator(Time now) {
   watched_read_ = now;
   watched_heartbeat_ = heartbeat;
   const bool left = !heartbeat.empty() && parse_report(heartbeat).stage == Stage::left;
-  if (left || now - watched_changed_ >= policy_.silence) take_over(state_, text_);
+  if (left || now - watched_changed_ >= policy_.heartbeat_limit) take_over(state_, text_);
 }
 
 void AgentMembership::take_over(JobState next, const std::optional<std::string>& expected) {

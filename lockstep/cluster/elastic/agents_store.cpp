@@ -8,7 +8,7 @@
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/surviving_store.h>
 #include <lockstep/comm/meet/addresses.h>
-#include <lockstep/net/peer_tls.h>
+#include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/store/client.h>
 #include <lockstep/store/server.h>
 #include <lockstep/world/await_listener.h>

@@ -12,7 +12,7 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-/// An agent that was stopped and goes on within so many times the silence is welcome again.
+/// An agent that was stopped and goes on within so many times the limit is welcome again.
 constexpr int kPatience = 10;
 
 bool all_alive(std::span<const NodeView> nodes) {
@@ -27,7 +27,7 @@ void AgentLiveness::expect(Ticket last, Time now) {
 
 void AgentLiveness::excuse(Time begin, Time end) {
   for (auto& [ticket, entry] : entries_) {
-    if (begin - entry.heard < silence_) entry.heard = end;
+    if (begin - entry.heard < heartbeat_limit_) entry.heard = end;
   }
 }
 
@@ -66,7 +66,7 @@ std::vector<NodeView> AgentLiveness::views(Time now) const {
     views.push_back({.ticket = ticket,
                      .description = *entry.description,
                      .report = entry.report,
-                     .alive = now - entry.heard < silence_,
+                     .alive = now - entry.heard < heartbeat_limit_,
                      .current = entry.report.heard == coordinator_});
   }
   return views;
@@ -75,7 +75,7 @@ std::vector<NodeView> AgentLiveness::views(Time now) const {
 void AgentLiveness::forget_gone(std::span<const Ticket> members, Time now) {
   std::erase_if(entries_, [&](const auto& item) {
     const auto& [ticket, entry] = item;
-    const bool gone = entry.report.stage == Stage::left || now - entry.heard > kPatience * silence_;
+    const bool gone = entry.report.stage == Stage::left || now - entry.heard > kPatience * heartbeat_limit_;
     return gone && std::find(members.begin(), members.end(), ticket) == members.end();
   });
 }
@@ -90,7 +90,7 @@ using Kind = Decision::Kind;
 using std::chrono::milliseconds;
 
 Coordinator::Coordinator(KeyValueStore& store, const Keys& keys, const Policy& policy, Ticket self)
-    : store_(store), keys_(keys), policy_(policy), self_(self), liveness_(policy.silence, self) {}
+    : store_(store), keys_(keys), policy_(policy), self_(self), liveness_(policy.heartbeat_limit, self) {}
 
 void Coordinator::tick(const JobState& state, const std::string& text, Time now) {
   if (state.phase == Phase::closed) return;
@@ -272,7 +272,7 @@ JobState Coordinator::replace(const JobState& state, const Decision& decision, s
   next.replaced.push_back(decision.lost);
   std::replace(members_.begin(), members_.end(), decision.lost, decision.taker);
   publish_members(next, nodes);
-  if (const auto place = store_.get(keys_.meeting(state))) store_.set(keys_.meeting(next), *place);
+  if (const auto place = store_.get(keys_.rendezvous(state))) store_.set(keys_.rendezvous(next), *place);
   return next;
 }
 

@@ -17,8 +17,10 @@ class AgentLiveness {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `silence`: an agent without a new heartbeat for so long is lost. `coordinator`: the agent that uses this object.
-  AgentLiveness(std::chrono::milliseconds silence, Ticket coordinator) : silence_(silence), coordinator_(coordinator) {}
+  /// `heartbeat_limit`: an agent without a new heartbeat for so long is lost. `coordinator`: the agent that uses this
+  /// object.
+  AgentLiveness(std::chrono::milliseconds heartbeat_limit, Ticket coordinator)
+      : heartbeat_limit_(heartbeat_limit), coordinator_(coordinator) {}
 
   /// Tickets up to this one have been given out.
   void expect(Ticket last, Time now);
@@ -27,7 +29,8 @@ class AgentLiveness {
   std::vector<Ticket> undescribed() const;
   std::vector<Ticket> followed() const;
 
-  /// The store did not answer from `begin` to `end`: agents that were alive at `begin` get the full `silence` again.
+  /// The store did not answer from `begin` to `end`: agents that were alive at `begin` get the full `heartbeat_limit`
+  /// again.
   void excuse(Time begin, Time end);
 
   void describe(Ticket ticket, NodeDescription description);
@@ -47,7 +50,7 @@ class AgentLiveness {
     Time heard;
   };
 
-  std::chrono::milliseconds silence_;
+  std::chrono::milliseconds heartbeat_limit_;
   Ticket coordinator_;
   Ticket last_ = 0;
   std::map<Ticket, Entry> entries_;

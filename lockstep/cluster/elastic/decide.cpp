@@ -54,7 +54,8 @@ class Decider {
 
   bool has_ended(const NodeView& node) const { return of_this_round(node) && node.report.stage == Stage::ended; }
   std::string loss_of(const NodeView& node) const {
-    return fmt::format("{} was lost: no sign of life for {:.1f} s", node.description.host, seconds(policy_.silence));
+    return fmt::format("{} was lost: no sign of life for {:.1f} s", node.description.host,
+                       seconds(policy_.heartbeat_limit));
   }
 
   bool is_done() const;
@@ -152,7 +153,7 @@ std::optional<Decision> Decider::replace(const NodeView& lost) const {
   return Decision{
       .why = fmt::format("{} gives no sign of life for {:.1f} s; the other ranks wait until it is back or another node "
                          "takes its place, for at most {:.0f} s (replace_timeout)",
-                         lost.description.host, seconds(policy_.silence), seconds(policy_.replace_timeout)),
+                         lost.description.host, seconds(policy_.heartbeat_limit), seconds(policy_.replace_timeout)),
       .awaits_taker = true};
 }
 

@@ -20,7 +20,7 @@ struct Policy {
   std::chrono::milliseconds last_call = std::chrono::seconds(30);     ///< for more than those, before round 1
   /// After the loss of a node, until its ranks are known to be lost, too, and another node takes them in this round.
   std::chrono::milliseconds replace_timeout = std::chrono::minutes(1);
-  std::chrono::milliseconds silence = std::chrono::seconds(5);  ///< after which an agent counts as lost
+  std::chrono::milliseconds heartbeat_limit = std::chrono::seconds(5);  ///< after which an agent counts as lost
 };
 
 /// The coordinator's knowledge of one agent.

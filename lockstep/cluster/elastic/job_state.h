@@ -116,7 +116,7 @@ class Keys {
     return of_round(state) + "place/" + std::to_string(ticket);
   }
   /// The rendezvous of the ranks, written by node 0.
-  std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }
+  std::string rendezvous(const JobState& state) const { return of_round(state) + "rendezvous"; }
   /// How many ranks and nodes were replaced, a number.
   std::string replaced() const { return prefix_ + "replaced"; }
   /// What node 0's job service has said in a round, for the other agents: ServiceEvents::log.

@@ -30,10 +30,11 @@ bool StoreUsers::any(Time now) {
   const auto signs = store_.add(kSigns, 0);
   if (signs != signs_) changed_ = now;
   signs_ = signs;
-  return now - changed_ < silence_;
+  return now - changed_ < heartbeat_limit_;
 }
 
-void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell) {
+void stay_while_used(KeyValueStore& store, std::chrono::milliseconds heartbeat_limit,
+                     const std::function<void()>& tell) {
   using Clock = std::chrono::steady_clock;
   SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1});
   const auto is_asked_to_go = [&inbox] {
@@ -41,7 +42,7 @@ void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, co
     return signal && *signal != SIGUSR1;  // which is for ranks
   };
   const auto since = Clock::now();
-  StoreUsers users(store, silence, since);
+  StoreUsers users(store, heartbeat_limit, since);
   bool told = false;
   while (!is_asked_to_go() && users.any(Clock::now())) {
     if (!told && Clock::now() - since > kTellStaying) {

@@ -1,9 +1,9 @@
 // The launcher's side of the fork server: starts it, waits until the program is loaded, and gets each rank as a fork.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/channel.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_environment.h>
@@ -195,7 +195,7 @@ bool ForkAttempt::ready(int stop_fd) {
   return !obstacle_;
 }
 
-std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const Job& job, int stop_fd) {
+std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const Launch& job, int stop_fd) {
   return fork(options, prepare_ranks(options, job), stop_fd);
 }
 

@@ -90,7 +90,7 @@ class ForkAttempt {
 
   /// The ranks of `job`, forked and waiting; nullopt when they have to be started one by one, which is reported on
   /// options.err unless it was asked for. Can be called for one job after another.
-  std::optional<ForkedRanks> fork(const LaunchOptions& options, const Job& job, int stop_fd = -1);
+  std::optional<ForkedRanks> fork(const LaunchOptions& options, const Launch& job, int stop_fd = -1);
   /// The same for ranks that are prepared.
   std::optional<ForkedRanks> fork(const LaunchOptions& options, const std::vector<ChildOptions>& ranks,
                                   int stop_fd = -1);

@@ -27,7 +27,7 @@ class LogFolder {
 
   bool stays() const noexcept { return !temporary_ && !path_.empty(); }
 
-  /// The folder of the attempt after so many restarts, for Job::folder; not made yet.
+  /// The folder of the attempt after so many restarts, for Launch::folder; not made yet.
   std::filesystem::path attempt(int restart_count) const;
 
  private:

@@ -6,8 +6,8 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/replace/job_service.h>
-#include <lockstep/net/peer_tls.h>
-#include <lockstep/scheduler/service/server.h>
+#include <lockstep/membership/service/server.h>
+#include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ class JobService::State {
     options_.recovery = true;
     options_.programs_follow = true;
     options_.limits.absence = kReplacement;
-    options_.limits.silence = seconds_of("LOCKSTEP_NODE_TIMEOUT_S", options_.limits.silence);
+    options_.limits.heartbeat_limit = seconds_of("LOCKSTEP_NODE_TIMEOUT_S", options_.limits.heartbeat_limit);
     options_.limits.hang = seconds_of("LOCKSTEP_HANG_TIMEOUT_S", options_.limits.hang);
     options_.secret = address_.secret;
     encrypt_where_asked(host);
@@ -61,7 +61,7 @@ class JobService::State {
     options_.on_lost_ranks = [this](const std::vector<int>& lost) {
       tell(fmt::format("{}[{}]", kLostRanks, fmt::join(lost, ",")));
     };
-    options_.on_ended = [this](const scheduler::Ending& ending) {
+    options_.on_ended = [this](const membership::Ending& ending) {
       if (ending.ok) tell(std::string(kCompleted));
     };
     server_.emplace(options_);
@@ -115,8 +115,8 @@ class JobService::State {
 
   const UniqueFd events_;
   ServiceAddress address_;
-  scheduler::ServerOptions options_;
-  std::optional<scheduler::Server> server_;
+  membership::ServerOptions options_;
+  std::optional<membership::Server> server_;
   std::thread thread_;
 };
 

@@ -17,7 +17,7 @@ inline constexpr std::string_view kBack = "back ";             ///< likewise
 inline constexpr std::string_view kLostRanks = "lost_ranks ";  ///< and those that are not there at present: "[2,3]"
 inline constexpr std::string_view kCompleted = "completed";
 
-/// A scheduler (scheduler/service/server.h) for `ranks` ranks with their numbers as node ids, on a thread of its own.
+/// A scheduler (membership/service/server.h) for `ranks` ranks with their numbers as node ids, on a thread of its own.
 /// One job after another takes place in it, so that several programs may follow each other under one launcher.
 class JobService {
  public:

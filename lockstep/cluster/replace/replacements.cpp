@@ -78,7 +78,7 @@ void ServiceEvents::take(const std::string& line) {
   }
 }
 
-Replacements::Replacements(const LaunchOptions& options, const Job& job, Replacing how)
+Replacements::Replacements(const LaunchOptions& options, const Launch& job, Replacing how)
     : options_(options), job_(job), how_(std::move(how)) {}
 
 void Replacements::read_events() {
@@ -130,9 +130,9 @@ void Replacements::note_started(const LocalRank& replacement) {
 }
 
 std::filesystem::path Replacements::file_of(const LocalRank& rank,
-                                            std::filesystem::path (*which)(const Job&, int)) const {
+                                            std::filesystem::path (*which)(const Launch&, int)) const {
   const int local_rank = rank.rank() - job_.first_rank;
-  Job job = job_;
+  Launch job = job_;
   if (const auto found = folders_.find(local_rank); found != folders_.end()) job.folder = found->second;
   return which(job, local_rank);
 }

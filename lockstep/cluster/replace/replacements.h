@@ -71,7 +71,7 @@ class Replacements {
   using Clock = std::chrono::steady_clock;
 
   /// `options` and `job` outlive this.
-  Replacements(const LaunchOptions& options, const Job& job, Replacing how);
+  Replacements(const LaunchOptions& options, const Launch& job, Replacing how);
 
   /// To be polled for input; -1: nothing will come.
   int events_fd() const { return how_.events.fd(); }
@@ -90,7 +90,7 @@ class Replacements {
 
   struct Started {
     ForkedRanks ranks{};  ///< one; without a gate, it runs already
-    Job job{};            ///< with a folder of its own
+    Launch job{};         ///< with a folder of its own
     int local_rank = 0;
   };
   /// Starts a process in the place of a rank. Error(io) when that fails.
@@ -99,7 +99,7 @@ class Replacements {
   int count() const { return count_; }
 
   /// Of a rank's present process: one of error_file_of, status_file_of, session_file_of.
-  std::filesystem::path file_of(const LocalRank& rank, std::filesystem::path (*which)(const Job&, int)) const;
+  std::filesystem::path file_of(const LocalRank& rank, std::filesystem::path (*which)(const Launch&, int)) const;
 
   /// The end of a rank (`start`: of the job), with what it left in its files.
   RankEnd end_of(const LocalRank& rank, Clock::time_point start) const;
@@ -118,7 +118,7 @@ class Replacements {
 
  private:
   const LaunchOptions& options_;
-  const Job& job_;
+  const Launch& job_;
   Replacing how_;
   int count_ = 0;
   Clock::time_point looked_{};

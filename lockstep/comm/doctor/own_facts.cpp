@@ -3,7 +3,7 @@
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/device/identity.h>
-#include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/comm/group_settings.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
@@ -18,10 +18,10 @@ namespace {
 
 // As connect() does it: what a variable names, else where the route to the master begins, else what the engines take.
 void choose_address(Facts& facts, const World& world, const Environment& environment) {
-  if (world.meeting == Meeting::tcp) {
+  if (world.rendezvous == Rendezvous::tcp) {
     facts.address = detail::address_for_others(world);
     facts.address_why = fmt::format("the route to the master, {}", world.master_addr);
-  } else if (world.meeting == Meeting::mpi || world.meeting == Meeting::alone) {
+  } else if (world.rendezvous == Rendezvous::mpi || world.rendezvous == Rendezvous::alone) {
     facts.address = detail::outward_address();
     facts.address_why = "being the first interface that is up";
   } else {
@@ -36,10 +36,10 @@ void choose_address(Facts& facts, const World& world, const Environment& environ
 }
 
 // The port that this process is the one to open: as the holder of the store, or, without a job, some day.
-void probe_meeting(Facts& facts, const World& world, const Environment& environment) {
-  if (world.meeting == Meeting::tcp && world.rank == 0 && !world.store_is_external) {
+void probe_rendezvous(Facts& facts, const World& world, const Environment& environment) {
+  if (world.rendezvous == Rendezvous::tcp && world.rank == 0 && !world.store_is_external) {
     facts.port = probe_port(world.master_port);
-  } else if (world.meeting == Meeting::alone) {
+  } else if (world.rendezvous == Rendezvous::alone) {
     const auto port = find_integer(environment, "MASTER_PORT", 1, 65535);
     if (port) facts.port = probe_port(static_cast<std::uint16_t>(*port));
   }
@@ -80,12 +80,12 @@ void ask_for_devices(Facts& facts) {
 }
 
 void offer_route_to_store(Facts& facts, const World& world, const std::string& host, std::uint16_t port) {
-  if (world.meeting != Meeting::mpi || facts.address_named || host.empty()) return;
+  if (world.rendezvous != Rendezvous::mpi || facts.address_named || host.empty()) return;
   facts.address = detail::address_towards(host, port);
   facts.address_why = fmt::format("the route to rank 0, {}", host);
 }
 
-std::string master_of(const World& world) { return world.meeting == Meeting::tcp ? world.master_addr : ""; }
+std::string master_of(const World& world) { return world.rendezvous == Rendezvous::tcp ? world.master_addr : ""; }
 
 Facts own_facts(const FactsRequest& request, OpensPort opens_port) {
   const World& world = request.world;
@@ -110,7 +110,7 @@ Facts own_facts(const FactsRequest& request, OpensPort opens_port) {
   for (const auto& [file, hash] : facts.files) facts.named_files.erase(file);
   try {
     choose_address(facts, world, environment);
-    if (opens_port == OpensPort::yes) probe_meeting(facts, world, environment);
+    if (opens_port == OpensPort::yes) probe_rendezvous(facts, world, environment);
     probe_nccl(facts.gpus, environment, facts.address);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::environment) {

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/doctor/report.h>
 
@@ -55,13 +55,13 @@ void StartWatch::watch(const std::stop_token& stop) {
   }
   if (stop.stop_requested()) return;
   try {
-    consult(stop);
+    examine_job(stop);
   } catch (const std::exception& error) {
     log_debug("the doctor gave up: {}", error.what());
   }
 }
 
-void StartWatch::consult(const std::stop_token& stop) {
+void StartWatch::examine_job(const std::stop_token& stop) {
   FactsRequest request;
   request.world = world_;
   request.environment = environment_;
@@ -77,7 +77,7 @@ void StartWatch::consult(const std::stop_token& stop) {
     port = store_port_;
     found = found_;
   }
-  const auto done = consult_beside_start(request, host, port, found);
+  const auto done = examine_job_beside_start(request, host, port, found);
   if (!done.speaks || stop.stop_requested()) return;
   log_warning("the ranks have not met after {:.3g} s. What the doctor finds (docs/doctor.md):\n{}",
               static_cast<double>(after_.count()) / 1000, print_findings(done));

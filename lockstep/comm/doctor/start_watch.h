@@ -25,12 +25,12 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// The store's address, for worlds without it (Meeting::mpi); the start-up has reached its rendezvous there.
+  /// The store's address, for worlds without it (Rendezvous::mpi); the start-up has reached its rendezvous there.
   void found_store(const std::string& host, std::uint16_t port);
 
  private:
   void watch(const std::stop_token& stop);
-  void consult(const std::stop_token& stop);
+  void examine_job(const std::stop_token& stop);
 
   World world_;
   Environment environment_;

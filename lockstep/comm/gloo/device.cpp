@@ -1,4 +1,4 @@
-// The choice of the address for Gloo's TCP device: a named interface, loopback on one host, the meeting's address.
+// The choice of the address for Gloo's TCP device: a named interface, loopback on one host, the rendezvous's address.
 #include <lockstep/comm/gloo/device.h>
 
 #include <lockstep/base/error.h>

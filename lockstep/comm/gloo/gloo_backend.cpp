@@ -3,9 +3,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
-#include <lockstep/comm/gloo/meeting.h>
 #include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/reducer.h>
+#include <lockstep/comm/gloo/rendezvous.h>
 #include <lockstep/comm/gloo/states.h>
 #include <lockstep/comm/tensor_reduction.h>
 

@@ -32,7 +32,7 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
       return ask(ranks.at(static_cast<std::size_t>(rank)));
     };
   }
-  part.while_meeting = [ask = whole.while_meeting, ranks](const std::vector<int>& waited_for) {
+  part.while_connecting = [ask = whole.while_connecting, ranks](const std::vector<int>& waited_for) {
     std::vector<int> in_whole;
     for (const int rank : waited_for) in_whole.push_back(ranks.at(static_cast<std::size_t>(rank)));
     if (ask) ask(in_whole);

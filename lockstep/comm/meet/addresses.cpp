@@ -168,7 +168,7 @@ constexpr auto kLoopback = "127.0.0.1";
 
 }  // namespace
 
-std::vector<std::string> addresses_to_listen_on(const MeetingHost& host, const std::vector<std::string>& own) {
+std::vector<std::string> addresses_to_listen_on(const RendezvousHost& host, const std::vector<std::string>& own) {
   if (host_to_connect_to(host, own) != host.name) return {kLoopback};
   std::vector<std::string> chosen;
   bool some_lead_here = false;
@@ -183,12 +183,12 @@ std::vector<std::string> addresses_to_listen_on(const MeetingHost& host, const s
   return {};
 }
 
-std::string host_to_connect_to(const MeetingHost& host, const std::vector<std::string>& own) {
+std::string host_to_connect_to(const RendezvousHost& host, const std::vector<std::string>& own) {
   const bool is_own = any_is_own(host.addresses, own);
   return host.all_ranks_here && is_own && !is_always_this_host(host.name) ? kLoopback : host.name;
 }
 
-MeetingHost find_meeting_host(const World& world, const std::string& name) {
+RendezvousHost find_rendezvous_host(const World& world, const std::string& name) {
   return {name, resolve(name), world.local_size == world.size && world.size > 0};
 }
 

@@ -1,4 +1,5 @@
-// The addresses of a meeting: at which one this host is reached by the other ranks, and where rank 0's store listens.
+// The addresses of a rendezvous: at which one this host is reached by the other ranks, and where rank 0's store
+// listens.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -40,7 +41,7 @@ std::string address_for_others(const World& world);
 std::string outward_address();
 
 /// Where ranks meet, as this host sees it.
-struct MeetingHost {
+struct RendezvousHost {
   std::string name;                    ///< what all ranks were told, e.g. MASTER_ADDR
   std::vector<std::string> addresses;  ///< what that stands for here
   bool all_ranks_here = false;         ///< as the launcher says
@@ -50,12 +51,12 @@ struct MeetingHost {
 /// where they do not say where other hosts connect: none is this host's (behind network address translation, or that
 /// of a service), or a name means loopback here, as Debian's /etc/hosts has it for a machine's own name, and there are
 /// other hosts.
-std::vector<std::string> addresses_to_listen_on(const MeetingHost& host, const std::vector<std::string>& own);
+std::vector<std::string> addresses_to_listen_on(const RendezvousHost& host, const std::vector<std::string>& own);
 
 /// What a rank connects to: loopback where all ranks are on this host, else `name`.
-std::string host_to_connect_to(const MeetingHost& host, const std::vector<std::string>& own);
+std::string host_to_connect_to(const RendezvousHost& host, const std::vector<std::string>& own);
 
 /// Asks the system.
-MeetingHost find_meeting_host(const World& world, const std::string& name);
+RendezvousHost find_rendezvous_host(const World& world, const std::string& name);
 
 }  // namespace lockstep::detail

@@ -1,9 +1,9 @@
 // The ways to open a store or to join one.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/meet/addresses.h>
-#include <lockstep/comm/meet/file_meeting.h>
+#include <lockstep/comm/meet/file_rendezvous.h>
 #include <lockstep/comm/meet/open_store.h>
-#include <lockstep/comm/meet/tcp_meeting.h>
+#include <lockstep/comm/meet/tcp_rendezvous.h>
 #include <lockstep/comm/mpi/exchange.h>
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ OpenedStore open_tcp(const World& world, milliseconds timeout) {
   opened.host = world.master_addr;
   opened.port = world.master_port;
   if (world.rank == 0 && !world.store_is_external) {
-    host_meeting(opened, world, timeout);
+    host_rendezvous(opened, world, timeout);
   } else {
     opened.store = reach_tcp_store(world, opened.host, opened.port, timeout);
   }
@@ -35,7 +35,7 @@ OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
   if (world.rank == 0) {
     const auto named = named_interface_address(current_environment());
     opened.host = one_host ? "127.0.0.1" : named.value_or(outward_address());
-    host_meeting(opened, world, timeout);
+    host_rendezvous(opened, world, timeout);
     endpoint = {opened.host, opened.port};
   }
   endpoint = mpi::broadcast_from_rank_0(endpoint, timeout);
@@ -50,7 +50,7 @@ OpenedStore open_through_scheduler(const World& world, milliseconds timeout, Mem
   OpenedStore opened;
   if (world.rank == 0) {
     opened.host = named_interface_address(current_environment()).value_or(session.own_address());
-    host_meeting(opened, world, timeout);
+    host_rendezvous(opened, world, timeout);
     session.publish_store(opened.host, opened.port);
     return opened;
   }
@@ -61,21 +61,21 @@ OpenedStore open_through_scheduler(const World& world, milliseconds timeout, Mem
   return opened;
 }
 
-// A file, or no other rank: nothing of an earlier meeting is in the store.
+// A file, or no other rank: nothing of an earlier rendezvous is in the store.
 OpenedStore with_its_keys(OpenedStore opened, const World& world, milliseconds timeout) {
-  opened.store = keys_of_only_meeting(world, opened.store, timeout);
+  opened.store = keys_of_only_rendezvous(world, opened.store, timeout);
   return opened;
 }
 
 OpenedStore open_any(const World& world, milliseconds timeout, MemberSession* session) {
-  switch (world.meeting) {
-    case Meeting::tcp: return open_tcp(world, timeout);
-    case Meeting::file: return with_its_keys(meet_in_file(world, timeout), world, timeout);
-    case Meeting::mpi: return open_through_mpi(world, timeout);
-    case Meeting::scheduler:
+  switch (world.rendezvous) {
+    case Rendezvous::tcp: return open_tcp(world, timeout);
+    case Rendezvous::file: return with_its_keys(meet_in_file(world, timeout), world, timeout);
+    case Rendezvous::mpi: return open_through_mpi(world, timeout);
+    case Rendezvous::scheduler:
       if (session != nullptr) return open_through_scheduler(world, timeout, *session);
       break;
-    case Meeting::alone: break;
+    case Rendezvous::alone: break;
   }
   if (world.size != 1) {
     fail(ErrorKind::invalid_argument, "connect",
@@ -95,9 +95,9 @@ OpenedStore open_store(const World& world, milliseconds timeout, MemberSession* 
 
 StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port, bool found,
                      milliseconds timeout) {
-  if (world.meeting == Meeting::file) {
+  if (world.rendezvous == Rendezvous::file) {
     // Of no known number of ranks: it does not remove the file.
-    return keys_of_only_meeting(world, c10::make_intrusive<c10d::FileStore>(world.store_path, -1), timeout);
+    return keys_of_only_rendezvous(world, c10::make_intrusive<c10d::FileStore>(world.store_path, -1), timeout);
   }
   return visit_tcp_store(world, host, port, found, timeout);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/world/member_session.h>
+#include <lockstep/membership/member_session.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -19,9 +19,9 @@ struct OpenedStore {
   std::uint16_t port = 0;
 };
 
-/// Opens the next rendezvous (rank 0), or joins it. `session`: with Meeting::scheduler, to publish the address of rank
-/// 0's store. Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be reached, or
-/// stays that of an earlier rendezvous.
+/// Opens the next rendezvous (rank 0), or joins it. `session`: with Rendezvous::scheduler, to publish the address of
+/// rank 0's store. Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be
+/// reached, or stays that of an earlier rendezvous.
 OpenedStore open_store(const World& world, std::chrono::milliseconds timeout, MemberSession* session = nullptr);
 
 /// A second connection to the rendezvous that a start-up of this rank opens or waits for, with the same keys: at

@@ -134,7 +134,7 @@ std::optional<std::vector<RankInfo>> collect_all(c10d::Store& store, int size, m
 }
 
 // False: another rank 0 has ended it before, with other words.
-bool end_meeting(c10d::Store& store, const std::string& outcome) {
+bool end_rendezvous(c10d::Store& store, const std::string& outcome) {
   const bool first = to_text(store.compareSet(kOutcomeKey, {}, to_bytes(outcome))) == outcome;
   if (first) store.set(kOutcomeKey, to_bytes(outcome));  // which, unlike compareSet, tells those who wait for the key
   return first;
@@ -149,7 +149,7 @@ std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, c
     all = collect_all(store, size, timeout, [] { return true; });  // the last came at the last moment
     if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
   }
-  if (end_meeting(store, encode(*all))) return std::move(*all);
+  if (end_rendezvous(store, encode(*all))) return std::move(*all);
   fail(ErrorKind::io, "connect",
        "another rank 0 began to meet its ranks in the same store while this one waited there; give each job a port of "
        "its own (MASTER_PORT)");
@@ -225,7 +225,7 @@ void leave_together(c10d::Store& store, int rank, int size) {
   }
 }
 
-void close_meeting(c10d::Store& store) { end_meeting(store, std::string(kClosed)); }
+void close_rendezvous(c10d::Store& store) { end_rendezvous(store, std::string(kClosed)); }
 
 std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& self, int size,
                                           std::chrono::milliseconds timeout, const GiveUp& give_up) {

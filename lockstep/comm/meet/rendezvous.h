@@ -66,6 +66,6 @@ bool is_over(c10d::Store& store, int rank);
 void leave_together(c10d::Store& store, int rank, int size);
 
 /// Closes a rendezvous that is not complete. Ranks that wait there leave it.
-void close_meeting(c10d::Store& store);
+void close_rendezvous(c10d::Store& store);
 
 }  // namespace lockstep::detail

@@ -141,8 +141,9 @@ class NcclBackend : public Backend {
   std::shared_ptr<nccl::Communicator> meet(const BackendContext& context) {
     tell_interface();
     const c10::DeviceGuard on_device(context.device);
-    const nccl::Patience patience{Clock::now() + context.start_timeout,
-                                  [check = context.while_meeting, others = others_of(rank_, size_)] { check(others); }};
+    const nccl::Patience patience{
+        Clock::now() + context.start_timeout,
+        [check = context.while_connecting, others = others_of(rank_, size_)] { check(others); }};
     if (auto* parent = dynamic_cast<NcclBackend*>(context.parent)) {
       parent->drain(patience.deadline);
       return std::make_shared<nccl::Communicator>(*parent->communicator_, rank_, patience);

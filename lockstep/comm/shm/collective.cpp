@@ -1,5 +1,5 @@
 // The states of a collective in shared memory: enter with a signature, compare all signatures, then stage or share.
-#include <lockstep/comm/shm/collectives.h>
+#include <lockstep/comm/shm/collective.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 // A rank's counters in the segment, published with release stores, and which chunks and headers may be used again.
 #include <lockstep/comm/shm/endpoint.h>
-#include <lockstep/comm/shm/waiting.h>
+#include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // The progress loop of shared memory: advance collectives and messages, spin, yield, sleep, and check for lost ranks.
 #include <lockstep/comm/shm/engine.h>
-#include <lockstep/comm/shm/waiting.h>
+#include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

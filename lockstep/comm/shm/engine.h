@@ -3,9 +3,9 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/shm/collectives.h>
+#include <lockstep/comm/shm/collective.h>
 #include <lockstep/comm/shm/point_to_point.h>
-#include <lockstep/comm/shm/waiting.h>
+#include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Messages through one ring buffer for each pair of ranks: framed, in pieces, and kept aside when no receive waits.
 #include <lockstep/comm/shm/point_to_point.h>
-#include <lockstep/comm/shm/waiting.h>
+#include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <algorithm>
 #include <cstring>

@@ -5,9 +5,10 @@
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/shm/arena.h>
-#include <lockstep/comm/shm/collectives.h>
 #include <lockstep/comm/shm/engine.h>
-#include <lockstep/comm/shm/meeting.h>
+#include <lockstep/comm/shm/rendezvous.h>
+#include <lockstep/comm/shm/sliced_all_reduce.h>
+#include <lockstep/comm/shm/transfer.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>
@@ -69,14 +70,14 @@ shm::Gathering meet(const BackendContext& context) {
     shm::Host host(shm::geometry_for(context.size));
     const std::string text = host.invitation();
     context.store->set(kInvitationKey, std::vector<std::uint8_t>(text.begin(), text.end()));
-    return host.gather(deadline, context.while_meeting);
+    return host.gather(deadline, context.while_connecting);
   }
   auto pause = std::chrono::milliseconds(1);
   while (!context.store->check({kInvitationKey})) {
     if (std::chrono::steady_clock::now() >= deadline) {
       fail(ErrorKind::timeout, "shm", "rank 0 did not come in time");
     }
-    if (context.while_meeting) context.while_meeting({0});
+    if (context.while_connecting) context.while_connecting({0});
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
   }
@@ -194,19 +195,19 @@ class ShmBackend : public Backend {
   void abort() noexcept override { engine_->abort(); }
 
  private:
-  ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry, shm::Gathering meeting)
-      : held_(std::move(meeting.held)),
+  ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry, shm::Gathering rendezvous)
+      : held_(std::move(rendezvous.held)),
         timeout_(context.timeout),
         progress_(context.progress),
         world_ranks_(context.world_ranks),
         registry_(std::move(registry)),
-        arena_(std::move(meeting.arena), context.rank, context.size, registry_) {
-    const auto mapping = std::make_shared<shm::Mapping>(std::move(meeting.segment));
-    engine_ = std::make_shared<shm::Engine>(shm::Segment(mapping->data(), meeting.geometry), mapping,
+        arena_(std::move(rendezvous.arena), context.rank, context.size, registry_) {
+    const auto mapping = std::make_shared<shm::Mapping>(std::move(rendezvous.segment));
+    engine_ = std::make_shared<shm::Engine>(shm::Segment(mapping->data(), rendezvous.geometry), mapping,
                                             shm::EngineOptions{.rank = context.rank,
-                                                               .cpus = meeting.cpus,
+                                                               .cpus = rendezvous.cpus,
                                                                .world_ranks = context.world_ranks,
-                                                               .lifelines = std::move(meeting.lifelines),
+                                                               .lifelines = std::move(rendezvous.lifelines),
                                                                .while_waiting = context.throw_if_lost});
   }
 

@@ -1,5 +1,6 @@
 // Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and takes what it needs.
-#include <lockstep/comm/shm/collectives.h>
+#include <lockstep/comm/shm/sliced_all_reduce.h>
+#include <lockstep/comm/shm/transfer.h>
 
 #include <algorithm>
 #include <array>

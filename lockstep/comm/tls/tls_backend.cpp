@@ -2,7 +2,7 @@
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 #include <lockstep/comm/tls/links.h>
-#include <lockstep/comm/tls/meeting.h>
+#include <lockstep/comm/tls/rendezvous.h>
 
 #include <ATen/ops/empty.h>
 

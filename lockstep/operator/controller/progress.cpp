@@ -2,11 +2,11 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/net/http_client.h>
 #include <lockstep/operator/controller/progress.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
-#include <lockstep/scheduler/security/connection_security.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -102,13 +102,13 @@ milliseconds first_step_interval(std::chrono::seconds asked, std::size_t jobs, i
 }
 
 std::shared_ptr<boost::asio::ssl::context> client_tls_of(const json& data) {
-  const scheduler::ReadBytes read = [&](const std::string& file) { return from_base64(text_at(data, file)); };
+  const net::ReadBytes read = [&](const std::string& file) { return from_base64(text_at(data, file)); };
   const auto config = read("config.json").value_or("");
-  const auto files = scheduler::parse_tls_files(config, "config.json");
+  const auto files = net::parse_tls_files(config, "config.json");
   std::string password;
   if (!files.client_password_file.empty()) password = read(files.client_password_file).value_or("");
   password = password.substr(0, password.find('\n'));
-  return scheduler::make_context(scheduler::TlsSide::client, files, password, read);
+  return net::make_context(net::TlsSide::client, files, password, read);
 }
 
 void watch_progress(ApiClient client, const Cache& cache, JobProgress& progress, std::chrono::seconds interval,

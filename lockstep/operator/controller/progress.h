@@ -44,7 +44,7 @@ std::chrono::milliseconds progress_interval(std::chrono::seconds asked, std::siz
 /// time.
 std::chrono::milliseconds first_step_interval(std::chrono::seconds asked, std::size_t jobs, int looks);
 
-/// The TLS of a client that shows the certificate in a job's Secret. Errors: those of scheduler::parse_tls_files() and
+/// The TLS of a client that shows the certificate in a job's Secret. Errors: those of net::parse_tls_files() and
 /// make_context(). `data`: the Secret's, in base64.
 std::shared_ptr<boost::asio::ssl::context> client_tls_of(const nlohmann::json& data);
 

@@ -23,7 +23,7 @@ double all_reduce_seconds(const Group& group, std::int64_t bytes, int rounds) {
 
 /// The cost of a small all_reduce between pieces of work: besides its messages, each rank waits for the rank whose work
 /// took longest. If cores are shared with other programs, that wait is most of the cost.
-double seconds_of_meeting(const Group& group, int rounds) {
+double seconds_of_rendezvous(const Group& group, int rounds) {
   constexpr int kPieces = 10;
   const c10::Device device(group.device());
   const auto a = torch::ones({384, 384}, device);
@@ -31,13 +31,13 @@ double seconds_of_meeting(const Group& group, int rounds) {
   const double alone = seconds_together(group, rounds, [&] {
     for (int i = 0; i < kPieces; ++i) a.mm(a);
   });
-  const double meeting = seconds_together(group, rounds, [&] {
+  const double rendezvous = seconds_together(group, rounds, [&] {
     for (int i = 0; i < kPieces; ++i) {
       a.mm(a);
       all_reduce(small, group.unchecked());
     }
   });
-  return (meeting - alone) / kPieces;
+  return (rendezvous - alone) / kPieces;
 }
 
 struct Measured {
@@ -46,7 +46,7 @@ struct Measured {
 };
 
 Measured measure_all_reduce(const Group& group, int rounds) {
-  return {.small = std::max(all_reduce_seconds(group, kSmall, rounds * 4), seconds_of_meeting(group, rounds)),
+  return {.small = std::max(all_reduce_seconds(group, kSmall, rounds * 4), seconds_of_rendezvous(group, rounds)),
           .large = all_reduce_seconds(group, kLarge, rounds)};
 }
 

@@ -151,7 +151,7 @@ void divide_batch(const Task& task, Candidate& best, Seconds at_most) {
     tried.folded_cost = simulate(task.folded.program, mesh.decisions, tried.assignment).cost;
     if (tried.folded_cost > (1 + kNextToNothing) * best.folded_cost) continue;
     predict_whole(task, tried);
-    if (tried.score.missing > Bytes{}) continue;
+    if (tried.score.memory_shortage > Bytes{}) continue;
     if (tried.score.cost > std::min(at_most, (1 + kNextToNothing) * best.score.cost)) continue;
     best = std::move(tried);
     return;

@@ -60,7 +60,7 @@ class Proof {
     }
   };
 
-  double best_cost() const { return best_score_.missing > Bytes{} ? kNever : best_score_.cost.value; }
+  double best_cost() const { return best_score_.memory_shortage > Bytes{} ? kNever : best_score_.cost.value; }
 
   std::vector<Table> weighted(const Multipliers& multipliers) const {
     const double beside = decisions_.model().overlap;
@@ -237,7 +237,7 @@ class Everything {
       best = score;
       result.best = Improved{.assignment = std::move(assignment), .prediction = std::move(prediction)};
     } while (advance(at, sizes_));
-    result.proven = best.missing == Bytes{};
+    result.proven = best.memory_shortage == Bytes{};
     result.lower_bound = best.cost;
     return result;
   }

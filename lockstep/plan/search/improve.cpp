@@ -221,12 +221,13 @@ class Climb {
 }  // namespace
 
 Score score_of(const Prediction& prediction, const CostModel& model) {
-  return {.missing = std::max(Bytes{}, prediction.memory.total() - model.memory), .cost = prediction.cost};
+  return {.memory_shortage = std::max(Bytes{}, prediction.memory.total() - model.memory), .cost = prediction.cost};
 }
 
 bool is_better(const Score& a, const Score& b) {
-  const double size = std::max(a.missing.value, b.missing.value);
-  if (std::abs(a.missing.value - b.missing.value) > kRounding * size) return a.missing < b.missing;
+  const double size = std::max(a.memory_shortage.value, b.memory_shortage.value);
+  if (std::abs(a.memory_shortage.value - b.memory_shortage.value) > kRounding * size)
+    return a.memory_shortage < b.memory_shortage;
   return a.cost.value < b.cost.value * (1 - kRounding);
 }
 

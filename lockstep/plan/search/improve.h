@@ -34,7 +34,7 @@ std::vector<Assignment> other_ways(const Program& program, const Space& space, D
 
 /// The criterion for comparing plans: first the missing memory, then the time.
 struct Score {
-  Bytes missing{};
+  Bytes memory_shortage{};
   Seconds cost{};
 };
 Score score_of(const Prediction& prediction, const CostModel& model);

@@ -37,7 +37,7 @@ std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
        task.options.choose == kBest ? std::string("no plan") : fmt::format("no layout \"{}\"", task.options.choose),
        shown_devices(task.cluster.devices()), task.cluster.name,
        task.options.choose == kBest ? "the smallest found" : "it", shown(memory.total()),
-       shown(task.cluster.device.memory), shown(smallest.score.missing), shown(memory.parameters),
+       shown(task.cluster.device.memory), shown(smallest.score.memory_shortage), shown(memory.parameters),
        shown(memory.gradients), shown(memory.optimizer_state), shown(memory.activations), shown(memory.communication),
        enough ? fmt::format("{} devices of this kind would do; or make the batch smaller", *enough)
               : fmt::format("Not even {} devices of this kind would do; make the batch or the model smaller",
@@ -81,7 +81,7 @@ class Planner {
     found_.resize(std::min(found_.size(), kDecidedOnTheWhole));
     return std::any_of(found_.begin(), found_.end(), [&](Candidate& each) {
       predict_whole(task_, each);
-      return each.score.missing == Bytes{};
+      return each.score.memory_shortage == Bytes{};
     });
   }
 
@@ -164,10 +164,10 @@ class Planner {
     for (auto& each : last) predict_whole(task_, each);
     auto& best = *std::min_element(last.begin(), last.end(),
                                    [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
-    if (best.score.missing > Bytes{}) refuse(task_, best, devices_that_fit(task_));
+    if (best.score.memory_shortage > Bytes{}) refuse(task_, best, devices_that_fit(task_));
     Seconds others{std::numeric_limits<double>::infinity()};
     for (const auto& each : last) {
-      if (&each != &best && each.score.missing == Bytes{}) others = std::min(others, each.score.cost);
+      if (&each != &best && each.score.memory_shortage == Bytes{}) others = std::min(others, each.score.cost);
     }
     auto divided = best;
     divide_batch(task_, divided, std::max(others, best.score.cost));
@@ -188,10 +188,10 @@ class Planner {
     if (name == kBest) {
       const auto& plain = *called("data_parallel");
       const bool pays = best.score.cost <= plain.score.cost * (1 - task_.options.worthwhile);
-      return pays || plain.score.missing > Bytes{} ? best : plain;
+      return pays || plain.score.memory_shortage > Bytes{} ? best : plain;
     }
     const auto found = called(name);
-    if (found->score.missing > Bytes{}) refuse(task_, *found, devices_that_fit(task_));
+    if (found->score.memory_shortage > Bytes{}) refuse(task_, *found, devices_that_fit(task_));
     return *found;
   }
 

@@ -184,7 +184,7 @@ Alternative as_alternative(const Candidate& candidate, std::string name) {
           .mesh_sizes = candidate.mesh->space.mesh_sizes,
           .cost = candidate.prediction.cost,
           .memory = candidate.prediction.memory.total(),
-          .fits = candidate.score.missing == Bytes{}};
+          .fits = candidate.score.memory_shortage == Bytes{}};
 }
 
 }  // namespace lockstep::plan

@@ -204,7 +204,7 @@ Settings all_settings(const RunConfig& config) {
   return settings;
 }
 
-bool is_about_meeting(std::string_view key) {
+bool is_about_rendezvous(std::string_view key) {
   constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
   return key.starts_with("cluster.") || is_one_of(key, kNodes);
 }
@@ -215,7 +215,7 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) 
   if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
   Settings recorded = all_settings(counted);
   std::erase_if(recorded,
-                [](const auto& each) { return is_about_meeting(each.first) || is_about_going_on(each.first); });
+                [](const auto& each) { return is_about_rendezvous(each.first) || is_about_going_on(each.first); });
   if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
   if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
   if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");

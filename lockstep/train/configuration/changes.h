@@ -36,7 +36,7 @@ struct RunFacts {
 Settings all_settings(const RunConfig& config);
 
 /// Whether a key is about how the processes of a job meet: addresses and files that may differ from process to process.
-bool is_about_meeting(std::string_view key);
+bool is_about_rendezvous(std::string_view key);
 
 /// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
 /// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.

@@ -27,7 +27,7 @@ bool is_common(std::string_view key) {
                                                   "callbacks.progress",
                                                   "callbacks.console_ranks",
                                                   "parallel.start_timeout_s"};
-  return !is_about_meeting(key) && std::ranges::find(kOwn, key) == kOwn.end();
+  return !is_about_rendezvous(key) && std::ranges::find(kOwn, key) == kOwn.end();
 }
 
 std::string value_in(const Settings& settings, const std::string& key) {

@@ -1,7 +1,7 @@
 // The evaluation of a model outside of training.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/measured_model.h>
 

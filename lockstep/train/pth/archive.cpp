@@ -17,7 +17,7 @@ constexpr auto kPickle = "data.pkl"sv, kStorages = "data/"sv;
 constexpr std::uint64_t kLongestByteOrder = 16;
 
 /// The folder of the pickle. Error(data) where there is none, or more than one.
-std::string find_folder(const ZipEntries& entries, const PthComplaint& wrong) {
+std::string find_folder(const ZipEntries& entries, const PthError& wrong) {
   const std::string* found = nullptr;
   for (const auto& [name, entry] : entries) {
     const auto slash = name.find('/');

@@ -50,7 +50,7 @@ class PthArchive {
   const ZipEntry& storage_of(const StoredTensor& tensor) const;
 
   ByteSource source_;
-  PthComplaint wrong_;
+  PthError wrong_;
   ZipEntries entries_;                                      ///< of a zip archive
   std::string folder_;                                      ///< of all entries, with its slash
   std::map<std::string, StoredRange, std::less<>> ranges_;  ///< of the older form

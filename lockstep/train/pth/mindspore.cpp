@@ -59,7 +59,7 @@ struct Field {
 /// Reads the fields of one message after the other.
 class MessageFields {
  public:
-  MessageFields(const ByteSource& source, Span span, const PthComplaint& wrong)
+  MessageFields(const ByteSource& source, Span span, const PthError& wrong)
       : source_(source), at_(span.begin), end_(span.end), wrong_(wrong) {}
 
   std::optional<Field> next() {
@@ -115,7 +115,7 @@ class MessageFields {
   const ByteSource& source_;
   std::uint64_t at_;
   std::uint64_t end_;
-  const PthComplaint& wrong_;
+  const PthError& wrong_;
 };
 
 /// One value of the file.
@@ -130,7 +130,7 @@ struct MindsporeValue {
 
 class MindsporeReader {
  public:
-  MindsporeReader(const ByteSource& source, const PthComplaint& wrong) : source_(source), wrong_(wrong) {}
+  MindsporeReader(const ByteSource& source, const PthError& wrong) : source_(source), wrong_(wrong) {}
 
   MindsporeFile read() {
     Span whole{0, source_.size};
@@ -289,7 +289,7 @@ class MindsporeReader {
   }
 
   const ByteSource& source_;
-  const PthComplaint& wrong_;
+  const PthError& wrong_;
   MindsporeFile file_;
   std::map<std::string, bool, std::less<>> by_name_;
   std::uint64_t element_bytes_ = 1;  // of the last tensor
@@ -304,7 +304,7 @@ bool is_encrypted_mindspore(std::string_view begin) {
          static_cast<unsigned char>(begin[0]) <= 0xDA && begin.substr(1, 3) == "\x5e\x3a\x7f"sv;
 }
 
-MindsporeFile read_mindspore_file(const ByteSource& source, const PthComplaint& wrong) {
+MindsporeFile read_mindspore_file(const ByteSource& source, const PthError& wrong) {
   std::string begin(std::min<std::uint64_t>(4, source.size), '\0');
   source.read(0, begin);
   if (is_encrypted_mindspore(begin)) {

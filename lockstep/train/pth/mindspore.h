@@ -7,7 +7,7 @@
 // whole. With crc_check the file ends with "crc_num" and 10 bytes: the CRC-32 of all before, highest byte first.
 #pragma once
 
-#include <lockstep/train/pth/complaint.h>
+#include <lockstep/train/pth/pth_error.h>
 #include <lockstep/train/pth/zip_entries.h>
 
 #include <cstdint>
@@ -41,6 +41,6 @@ bool is_encrypted_mindspore(std::string_view begin);
 
 /// All but the tensors' bytes, of which the pieces do not overlap. Error(data) for what breaks the format, for a file
 /// that was cut short or encrypted, and where the checksum is there and does not fit.
-MindsporeFile read_mindspore_file(const ByteSource& source, const PthComplaint& wrong);
+MindsporeFile read_mindspore_file(const ByteSource& source, const PthError& wrong);
 
 }  // namespace lockstep::train

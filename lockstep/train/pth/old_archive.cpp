@@ -20,7 +20,7 @@ constexpr std::int64_t kVersion = 1001;
 /// Reads one pickle after the other from the beginning of a file.
 class Pickles {
  public:
-  Pickles(std::string_view text, const PthComplaint& wrong) : text_(text), wrong_(wrong) {}
+  Pickles(std::string_view text, const PthError& wrong) : text_(text), wrong_(wrong) {}
 
   Pickle next() {
     auto read = read_first_pickle(text_.substr(at_), wrong_);
@@ -32,7 +32,7 @@ class Pickles {
 
  private:
   std::string_view text_;
-  const PthComplaint& wrong_;
+  const PthError& wrong_;
   std::size_t at_ = 0;
 };
 
@@ -59,7 +59,7 @@ bool is_old_archive(std::string_view begin) {
   return length >= 5 && begin.substr(0, length) == kMagic.substr(0, length);
 }
 
-OldArchive read_old_archive(const ByteSource& source, const PthComplaint& wrong) {
+OldArchive read_old_archive(const ByteSource& source, const PthError& wrong) {
   OldArchive found;
   found.text = read_begin(source);
   Pickles pickles({found.text.data(), found.text.size()}, wrong);

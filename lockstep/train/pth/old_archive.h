@@ -34,6 +34,6 @@ bool is_old_archive(std::string_view begin);
 
 /// All but the storages. They lie within the file and do not overlap. Error(data) for what is no such file or was cut
 /// short.
-OldArchive read_old_archive(const ByteSource& source, const PthComplaint& wrong);
+OldArchive read_old_archive(const ByteSource& source, const PthError& wrong);
 
 }  // namespace lockstep::train

@@ -77,7 +77,7 @@ const std::array<KnownName, 49>& known_names() {
 /// The machine that a pickle is a program for.
 class Machine {
  public:
-  Machine(std::string_view text, const PthComplaint& wrong) : text_(text), wrong_(wrong) {}
+  Machine(std::string_view text, const PthError& wrong) : text_(text), wrong_(wrong) {}
 
   PickleRead run() {
     pickle_.values.emplace_back();  // so that no other value has the number 0
@@ -406,7 +406,7 @@ class Machine {
   }
 
   std::string_view text_;
-  const PthComplaint& wrong_;
+  const PthError& wrong_;
   std::size_t at_ = 0;
   Pickle pickle_;
   std::vector<PickleRef> stack_;
@@ -442,9 +442,9 @@ const PickleDict* find_items(const Pickle& pickle, PickleRef ref) {
   return std::get_if<PickleDict>(&pickle[ref]);
 }
 
-PickleRead read_first_pickle(std::string_view text, const PthComplaint& wrong) { return Machine(text, wrong).run(); }
+PickleRead read_first_pickle(std::string_view text, const PthError& wrong) { return Machine(text, wrong).run(); }
 
-Pickle read_pickle(std::string_view text, const PthComplaint& wrong) {
+Pickle read_pickle(std::string_view text, const PthError& wrong) {
   if (text.size() > kMaxPickle) {
     wrong("what is in the file beside tensors takes {} bytes; at most {} are read. If you trust the file, {}",
           text.size(), kMaxPickle, kSavePlainly);

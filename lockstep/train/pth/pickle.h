@@ -6,7 +6,7 @@
 // What it builds may contain itself, so values are kept in one table and refer to each other by their numbers.
 #pragma once
 
-#include <lockstep/train/pth/complaint.h>
+#include <lockstep/train/pth/pth_error.h>
 
 #include <cstdint>
 #include <string>
@@ -102,9 +102,9 @@ struct PickleRead {
 
 /// Reads the pickle that `text` begins with; `text` must outlive the result. Time and memory are proportional to its
 /// length. Error(data) names the byte where the pickle breaks a rule.
-PickleRead read_first_pickle(std::string_view text, const PthComplaint& wrong);
+PickleRead read_first_pickle(std::string_view text, const PthError& wrong);
 
 /// The same, of which nothing may be left.
-Pickle read_pickle(std::string_view text, const PthComplaint& wrong);
+Pickle read_pickle(std::string_view text, const PthError& wrong);
 
 }  // namespace lockstep::train

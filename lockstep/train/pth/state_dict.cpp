@@ -79,7 +79,7 @@ std::string name_of_place(const std::string& place) {
 }
 
 [[noreturn]] void no_tensors(const Pickle& pickle, const PickleDict& dict, const std::string& place,
-                             const PthComplaint& wrong) {
+                             const PthError& wrong) {
   std::vector<std::string> keys;
   const auto better = DictFinder(pickle).keys_to_tensors(dict);
   for (std::size_t i = 0; i + 1 < dict.items.size() && keys.size() < kMostShown; i += 2) {
@@ -99,7 +99,7 @@ std::string name_of_place(const std::string& place) {
 
 /// The dict to which `place` leads, key by key.
 const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std::string& place,
-                         const PthComplaint& wrong) {
+                         const PthError& wrong) {
   for (std::string_view rest = place; !rest.empty();) {
     // A key may have dots itself: the longest that is there counts.
     auto key = rest;
@@ -125,7 +125,7 @@ const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std
 /// Reads the tensors of one dict, and complains about them by name.
 class TensorReader {
  public:
-  TensorReader(const Pickle& pickle, const StorageSizes& storages, const PthComplaint& wrong)
+  TensorReader(const Pickle& pickle, const StorageSizes& storages, const PthError& wrong)
       : pickle_(pickle), storages_(storages), wrong_(wrong) {}
 
   /// Why the tensor is not read; empty where it is one for read().
@@ -277,14 +277,14 @@ class TensorReader {
 
   const Pickle& pickle_;
   const StorageSizes& storages_;
-  const PthComplaint& wrong_;
+  const PthError& wrong_;
   std::string_view name_;
 };
 
 }  // namespace
 
 StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const std::string& place,
-                          const PthComplaint& wrong) {
+                          const PthError& wrong) {
   const auto* dict = find_items(pickle, pickle.root);
   if (dict == nullptr) {
     wrong("the file holds {}, not a dict of tensors; {}", kind_of(pickle, pickle.root), kSavePlainly);

@@ -40,7 +40,7 @@ using StorageSizes = std::map<std::string, std::uint64_t, std::less<>>;
 /// them that is there), perhaps several times, or the only dict of tensors there is. Error(data) where that holds no
 /// tensors, names what it holds and a remedy, and for tensors that do not fit their storages.
 StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const std::string& place,
-                          const PthComplaint& wrong);
+                          const PthError& wrong);
 
 /// Bytes of one element of each storage that the pickle names, by key; none of those whose class is unknown.
 std::map<std::string, std::uint32_t, std::less<>> element_bytes_of_storages(const Pickle& pickle);

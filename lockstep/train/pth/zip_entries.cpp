@@ -42,7 +42,7 @@ struct Directory {
 };
 
 /// Where the end record begins: the last one whose comment fills the rest of the file.
-std::uint64_t find_end(const ByteSource& source, const PthComplaint& wrong) {
+std::uint64_t find_end(const ByteSource& source, const PthError& wrong) {
   const auto tail_bytes = std::min(source.size, kEndBytes + kLongestComment);
   const auto tail = read_text(source, source.size - tail_bytes, tail_bytes);
   for (auto at = tail.rfind(kEndMark); at != std::string::npos; at = at == 0 ? at - 1 : tail.rfind(kEndMark, at - 1)) {
@@ -55,7 +55,7 @@ std::uint64_t find_end(const ByteSource& source, const PthComplaint& wrong) {
       "kind of file");
 }
 
-Directory find_directory(const ByteSource& source, const PthComplaint& wrong) {
+Directory find_directory(const ByteSource& source, const PthError& wrong) {
   auto end = find_end(source, wrong);
   const auto record = read_text(source, end, kEndBytes);
   Directory found{number(record, 16, 4), number(record, 12, 4), number(record, 10, 2)};
@@ -90,7 +90,7 @@ struct Listed {
 
 /// Replaces the values that are kIn64Bits by those of the zip64 part of `extra`, which has them in this order.
 void take_64_bits(std::string_view extra, std::initializer_list<std::uint64_t*> values, const Listed& entry,
-                  const PthComplaint& wrong) {
+                  const PthError& wrong) {
   std::string_view part;
   while (extra.size() >= 4) {
     const auto size = number(extra, 2, 2);
@@ -107,7 +107,7 @@ void take_64_bits(std::string_view extra, std::initializer_list<std::uint64_t*> 
 }
 
 /// Takes one entry from the beginning of `directory`.
-Listed take_entry(std::string_view& directory, const PthComplaint& wrong) {
+Listed take_entry(std::string_view& directory, const PthError& wrong) {
   if (directory.size() < kDirectoryEntryBytes || !directory.starts_with(kDirectoryMark)) {
     wrong("the directory of the zip archive is damaged");
   }
@@ -128,7 +128,7 @@ Listed take_entry(std::string_view& directory, const PthComplaint& wrong) {
 }
 
 /// Where the entry's bytes begin. They and the header before them are to end at `limit`.
-std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSource& source, const PthComplaint& wrong) {
+std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSource& source, const PthError& wrong) {
   const auto outside = [&] {
     wrong("the entry \"{}\" reaches beyond its place: the file is damaged or was cut short", cut_text(entry.name));
   };
@@ -146,7 +146,7 @@ std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSourc
 
 }  // namespace
 
-ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong) {
+ZipEntries read_zip_entries(const ByteSource& source, const PthError& wrong) {
   const auto place = find_directory(source, wrong);
   const auto text = read_text(source, place.begin, place.size);
   std::string_view directory = text;
@@ -167,7 +167,7 @@ ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong)
   return entries;
 }
 
-void require_stored(const ZipEntry& entry, std::string_view name, const PthComplaint& wrong) {
+void require_stored(const ZipEntry& entry, std::string_view name, const PthError& wrong) {
   if (!entry.compressed) return;
   wrong(
       "the entry \"{}\" is compressed, which torch.save never does: this is another kind of file, or it was packed "
@@ -176,7 +176,7 @@ void require_stored(const ZipEntry& entry, std::string_view name, const PthCompl
 }
 
 void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
-                    const PthComplaint& wrong) {
+                    const PthError& wrong) {
   require_stored(entry, name, wrong);
   source.read(entry.begin, into);
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(into.data()), into.size());

@@ -6,7 +6,7 @@
 // the directory: the headers before the entries may lack them (flag 3).
 #pragma once
 
-#include <lockstep/train/pth/complaint.h>
+#include <lockstep/train/pth/pth_error.h>
 
 #include <cstdint>
 #include <functional>
@@ -33,13 +33,13 @@ using ZipEntries = std::map<std::string, ZipEntry, std::less<>>;
 
 /// The entries by name. They lie within the file and do not overlap, so that reading each once takes no more memory
 /// than the file. Error(data) for what is no such archive: cut short, encrypted, a name twice.
-ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong);
+ZipEntries read_zip_entries(const ByteSource& source, const PthError& wrong);
 
 /// Error(data) for an entry that is compressed, which torch.save never does; `name` is for the message.
-void require_stored(const ZipEntry& entry, std::string_view name, const PthComplaint& wrong);
+void require_stored(const ZipEntry& entry, std::string_view name, const PthError& wrong);
 
 /// Reads an entry into memory of its size. Error(data) where it is compressed or its checksum does not fit.
 void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
-                    const PthComplaint& wrong);
+                    const PthError& wrong);
 
 }  // namespace lockstep::train

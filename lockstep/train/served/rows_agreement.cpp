@@ -23,18 +23,18 @@ RowsAgreement agree(const Group& everyone, int workers, int replicas, const std:
     agreed.step = parse_integer(texts.front());
     if (!agreed.step) fail(ErrorKind::data, "recovery", "what rank 0 says of its step is not understood");
   }
-  std::vector<servers::ServerMemory> memories;
+  std::vector<parameter_servers::ServerMemory> memories;
   for (auto text = texts.begin() + workers; text != texts.end(); ++text) {
-    memories.push_back(servers::parse_memory(*text));
+    memories.push_back(parameter_servers::parse_memory(*text));
   }
   if (!agreed.step) return agreed;
-  agreed.plan = servers::plan_rows(memories, *agreed.step, replicas);
+  agreed.plan = parameter_servers::plan_rows(memories, *agreed.step, replicas);
   if (!agreed.plan.obstacle.empty()) agreed.step.reset();
   return agreed;
 }
 
 // Of each table: steps and rows, then ids and the rows with their states, as checkpoints have them.
-void send_part(std::vector<servers::Shard>& part, const Group& everyone, int rank) {
+void send_part(std::vector<parameter_servers::Shard>& part, const Group& everyone, int rank) {
   for (auto& shard : part) {
     send(torch::tensor({shard.steps(), shard.size()}, torch::kLong), everyone, rank, kRowsTag);
     if (shard.size() == 0) continue;
@@ -49,7 +49,7 @@ void send_part(std::vector<servers::Shard>& part, const Group& everyone, int ran
   }
 }
 
-void receive_part(std::vector<servers::Shard>& part, const Group& everyone, int rank) {
+void receive_part(std::vector<parameter_servers::Shard>& part, const Group& everyone, int rank) {
   for (auto& shard : part) {
     auto head = torch::empty({2}, torch::kLong);
     receive(head, everyone, rank, kRowsTag);
@@ -77,13 +77,15 @@ RowsAgreement agree_with_servers(const Group& everyone, int workers, int replica
   return agree(everyone, workers, replicas, step ? std::to_string(*step) : kNothing);
 }
 
-RowsAgreement agree_with_workers(const Group& everyone, int workers, int replicas, const servers::ServerMemory& own) {
-  return agree(everyone, workers, replicas, servers::print_memory(own));
+RowsAgreement agree_with_workers(const Group& everyone, int workers, int replicas,
+                                 const parameter_servers::ServerMemory& own) {
+  return agree(everyone, workers, replicas, parameter_servers::print_memory(own));
 }
 
-void follow(const RowsAgreement& agreed, servers::HeldRows& rows, int server, int servers, const Group& everyone) {
+void follow(const RowsAgreement& agreed, parameter_servers::HeldRows& rows, int server, int servers,
+            const Group& everyone) {
   if (!agreed.step) return;
-  if (agreed.plan.takes_back[static_cast<std::size_t>(server)]) servers::take_back_step(rows);
+  if (agreed.plan.takes_back[static_cast<std::size_t>(server)]) parameter_servers::take_back_step(rows);
   const int workers = everyone.size() - servers;
   for (int taker = 0; taker < servers; ++taker) {
     if (!agreed.plan.takes_rows[static_cast<std::size_t>(taker)]) continue;

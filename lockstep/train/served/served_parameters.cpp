@@ -53,14 +53,14 @@ NamedParameters served_parameters(const ParallelConfig& config, const torch::nn:
   return served;
 }
 
-std::vector<servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters) {
-  std::vector<servers::TableSpec> specs;
+std::vector<parameter_servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters) {
+  std::vector<parameter_servers::TableSpec> specs;
   for (const auto& [name, parameter] : parameters) {
     const auto dim = std::clamp<std::int64_t>(parameter.numel(), 1, config.slice_kb * kNumbersOfKib);
     specs.push_back({.name = name,
                      .rows = std::max<std::int64_t>(1, (parameter.numel() + dim - 1) / dim),
                      .dim = dim,
-                     .key = servers::key_of(name),
+                     .key = parameter_servers::key_of(name),
                      .is_slices = true});
   }
   return specs;
@@ -74,7 +74,7 @@ void share_first_values(const NamedParameters& parameters, const Group& everyone
   }
 }
 
-at::Tensor slices_of(const at::Tensor& values, const servers::TableSpec& spec) {
+at::Tensor slices_of(const at::Tensor& values, const parameter_servers::TableSpec& spec) {
   auto slices = torch::zeros({spec.rows, spec.dim});
   slices.flatten().narrow(0, 0, values.numel()).copy_(values.detach().flatten());
   return slices;
@@ -83,7 +83,7 @@ at::Tensor slices_of(const at::Tensor& values, const servers::TableSpec& spec) {
 /// One of them, with memory for its slices.
 struct ServedParameters::Parameter {
   at::Tensor value;
-  servers::TableSpec spec;
+  parameter_servers::TableSpec spec;
   std::size_t table;
   std::vector<std::int64_t> ids;
   at::Tensor gradients;
@@ -94,7 +94,7 @@ struct ServedParameters::Parameter {
   }
 };
 
-ServedParameters::ServedParameters(NamedParameters parameters, std::vector<servers::TableSpec> specs,
+ServedParameters::ServedParameters(NamedParameters parameters, std::vector<parameter_servers::TableSpec> specs,
                                    std::size_t first_table) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto& spec = specs[i];
@@ -110,9 +110,9 @@ ServedParameters::~ServedParameters() = default;
 ServedParameters::ServedParameters(ServedParameters&&) noexcept = default;
 ServedParameters& ServedParameters::operator=(ServedParameters&&) noexcept = default;
 
-std::vector<servers::GradientsOfTable> ServedParameters::take_gradients() {
+std::vector<parameter_servers::GradientsOfTable> ServedParameters::take_gradients() {
   const torch::NoGradGuard no_grad;
-  std::vector<servers::GradientsOfTable> taken;
+  std::vector<parameter_servers::GradientsOfTable> taken;
   for (auto& each : parameters_) {
     auto gradient = std::exchange(each.value.mutable_grad(), {});
     if (!gradient.defined()) {
@@ -132,9 +132,9 @@ std::vector<servers::GradientsOfTable> ServedParameters::take_gradients() {
   return taken;
 }
 
-void ServedParameters::update(servers::RowClient& client) {
+void ServedParameters::update(parameter_servers::RowClient& client) {
   if (parameters_.empty()) return;
-  std::vector<servers::WantedRows> wanted;
+  std::vector<parameter_servers::WantedRows> wanted;
   for (auto& each : parameters_) {
     wanted.push_back({.table = each.table, .ids = each.ids, .rows = each.slices.data_ptr<float>()});
   }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/servers/client.h>
-#include <lockstep/servers/partition.h>
+#include <lockstep/parameter_servers/client.h>
+#include <lockstep/parameter_servers/partition.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
 
@@ -32,29 +32,30 @@ std::optional<std::int64_t> most_ahead(const ServerConfig& config);
 NamedParameters served_parameters(const ParallelConfig& config, const torch::nn::Module& module);
 
 /// How servers see them: the last slice has zeros at its end, if need be.
-std::vector<servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters);
+std::vector<parameter_servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters);
 
 /// Sends rank 0's values to all, workers and servers. A collective of `everyone`.
 void share_first_values(const NamedParameters& parameters, const Group& everyone);
 
 /// Every slice of one parameter, [rows, dim], with the zeros at the end.
-at::Tensor slices_of(const at::Tensor& values, const servers::TableSpec& spec);
+at::Tensor slices_of(const at::Tensor& values, const parameter_servers::TableSpec& spec);
 
 /// A worker's side. Not thread-safe.
 class ServedParameters {
  public:
   /// `first_table`: the client's number of the first of them.
-  ServedParameters(NamedParameters parameters, std::vector<servers::TableSpec> specs, std::size_t first_table);
+  ServedParameters(NamedParameters parameters, std::vector<parameter_servers::TableSpec> specs,
+                   std::size_t first_table);
   ~ServedParameters();
   ServedParameters(ServedParameters&&) noexcept;
   ServedParameters& operator=(ServedParameters&&) noexcept;
 
   /// Takes the gradients of a step out of the parameters, which have none then. They stay valid until the next call.
   /// Error(unsupported) for a sparse one.
-  std::vector<servers::GradientsOfTable> take_gradients();
+  std::vector<parameter_servers::GradientsOfTable> take_gradients();
 
   /// Gets the values of this step from the servers.
-  void update(servers::RowClient& client);
+  void update(parameter_servers::RowClient& client);
 
   bool empty() const { return parameters_.empty(); }
 

@@ -22,12 +22,12 @@ ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module
   const auto slices = slice_specs(config.server, served);
   parameters_ = ServedParameters(served, slices, specs.size());
   specs.insert(specs.end(), slices.begin(), slices.end());
-  client_ = std::make_shared<servers::RowClient>(
+  client_ = std::make_shared<parameter_servers::RowClient>(
       place_.pairs, std::move(specs),
-      servers::ClientOptions{.partition = servers::parse_partition(config.server.partition),
-                             .step = place_.step,
-                             .replicas = static_cast<int>(config.server.replicas),
-                             .cache_rows = config.server.cache_rows});
+      parameter_servers::ClientOptions{.partition = parameter_servers::parse_partition(config.server.partition),
+                                       .step = place_.step,
+                                       .replicas = static_cast<int>(config.server.replicas),
+                                       .cache_rows = config.server.cache_rows});
   for (const auto& [name, table] : tables_) {
     table->distant()->name = name;
     table->distant()->home = client_;
@@ -36,7 +36,7 @@ ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module
 
 void ServedTables::update(double lr, double scale) {
   std::vector<models::RowGradients> of_tables;
-  std::vector<servers::GradientsOfTable> gradients;
+  std::vector<parameter_servers::GradientsOfTable> gradients;
   of_tables.reserve(tables_.size());
   for (const auto& each : tables_) {
     const auto& taken = of_tables.emplace_back(models::take_gradients(*each.table->distant(), each.table->shape().dim));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/servers/client.h>
+#include <lockstep/parameter_servers/client.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/served/served_parameters.h>
@@ -53,7 +53,7 @@ class ServedTables {
   TablePlace place_;
   std::vector<models::NamedTable> tables_;
   ServedParameters parameters_;
-  std::shared_ptr<servers::RowClient> client_;
+  std::shared_ptr<parameter_servers::RowClient> client_;
   bool is_synchronous_;
 };
 

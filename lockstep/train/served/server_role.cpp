@@ -5,7 +5,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/servers/server.h>
+#include <lockstep/parameter_servers/server.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/run_model.h>
@@ -41,7 +41,7 @@ std::int64_t servers_of_launcher(const Environment& environment) {
 //   "tables.<server>.<table>.ids"      int64 [n], of the rows that the server has made
 //   "tables.<server>.<table>.rows.<k>" the next of these rows: [some, weights and states]
 //   "tables.<server>.<table>.steps"    int64 [1]
-NamedTensors tensors_of(std::vector<servers::Shard>& shards, int server) {
+NamedTensors tensors_of(std::vector<parameter_servers::Shard>& shards, int server) {
   NamedTensors tensors;
   for (auto& shard : shards) {
     const auto prefix = fmt::format("{}.{}.{}", kTablesPart, server, shard.table().name);
@@ -62,7 +62,7 @@ NamedTensors tensors_of(std::vector<servers::Shard>& shards, int server) {
 }
 
 /// Takes the rows of this server out of those of one server of the run that saved them.
-void load_rows(StateSource& source, const std::string& prefix, servers::Shard& shard,
+void load_rows(StateSource& source, const std::string& prefix, parameter_servers::Shard& shard,
                const std::function<bool(std::int64_t)>& is_own) {
   const auto ids = source.read(prefix + std::string(kIds));
   const auto* id = ids.data_ptr<std::int64_t>();
@@ -88,8 +88,8 @@ void load_rows(StateSource& source, const std::string& prefix, servers::Shard& s
 }
 
 /// The rows of one part: those that this server has in the partition.
-void load(StateSource& source, std::vector<servers::Shard>& shards,
-          const std::function<bool(const servers::TableSpec&, std::int64_t)>& is_own) {
+void load(StateSource& source, std::vector<parameter_servers::Shard>& shards,
+          const std::function<bool(const parameter_servers::TableSpec&, std::int64_t)>& is_own) {
   for (auto& shard : shards) {
     const auto& table = shard.table();
     const auto ids_name = table.name + std::string(kIds), steps_name = table.name + ".steps";
@@ -114,7 +114,7 @@ void load(StateSource& source, std::vector<servers::Shard>& shards,
 }
 
 /// With the workers, whose folder and state count.
-void save(servers::HeldRows& rows, int server, const Group& everyone) {
+void save(parameter_servers::HeldRows& rows, int server, const Group& everyone) {
   ShardedSave save({}, held_by_some(tensors_of(rows.parts.front(), server), everyone), {}, SavedValues::in_place);
   save.write();
   save.commit();
@@ -122,7 +122,7 @@ void save(servers::HeldRows& rows, int server, const Group& everyone) {
 
 /// What servers have of a run's model.
 struct ServedModel {
-  std::vector<servers::TableSpec> tables;  ///< then the slices of `parameters`
+  std::vector<parameter_servers::TableSpec> tables;  ///< then the slices of `parameters`
   TableRules rules;
   NamedParameters parameters;
 };
@@ -142,8 +142,8 @@ ServedModel served_model(const RunConfig& config, const Program& program) {
   return {std::move(tables), std::move(rules), std::move(parameters)};
 }
 
-servers::HeldRows without_rows(const ServedModel& model, std::int64_t replicas) {
-  servers::HeldRows rows;
+parameter_servers::HeldRows without_rows(const ServedModel& model, std::int64_t replicas) {
+  parameter_servers::HeldRows rows;
   for (std::int64_t part = 0; part < replicas; ++part) {
     auto& shards = rows.parts.emplace_back();
     for (std::size_t table = 0; table < model.tables.size(); ++table) {
@@ -155,17 +155,17 @@ servers::HeldRows without_rows(const ServedModel& model, std::int64_t replicas) 
 
 /// Of which a server has its own parts: their numbers, 0 and with replicas 1.
 struct OwnParts {
-  servers::Partition partition = servers::Partition::hash;
+  parameter_servers::Partition partition = parameter_servers::Partition::hash;
   int server = 0;
   int servers = 1;
 
-  bool has(std::size_t part, const servers::TableSpec& table, std::int64_t id) const {
-    return server_of(partition, table, id, servers) == servers::part_of(server, part == 1, servers);
+  bool has(std::size_t part, const parameter_servers::TableSpec& table, std::int64_t id) const {
+    return server_of(partition, table, id, servers) == parameter_servers::part_of(server, part == 1, servers);
   }
 };
 
 /// The first values of parameters, which are those of rank 0.
-void set_first_values(const ServedModel& model, const OwnParts& own, servers::HeldRows& rows) {
+void set_first_values(const ServedModel& model, const OwnParts& own, parameter_servers::HeldRows& rows) {
   const auto tables = model.tables.size() - model.parameters.size();
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const auto& spec = model.tables[tables + i];
@@ -182,10 +182,10 @@ void set_first_values(const ServedModel& model, const OwnParts& own, servers::He
 
 /// The rows that this server begins with: those that it has kept or gets from others, those of the checkpoint that the
 /// workers go on from, or the first. A collective with the workers. Whether they come from memory.
-bool take_rows(const RunConfig& config, const ServedModel& model, const servers::Division& division,
-               const OwnParts& own, const Group& everyone, std::optional<servers::HeldRows>& kept) {
+bool take_rows(const RunConfig& config, const ServedModel& model, const parameter_servers::Division& division,
+               const OwnParts& own, const Group& everyone, std::optional<parameter_servers::HeldRows>& kept) {
   const int replicas = static_cast<int>(config.parallel.server.replicas);
-  servers::ServerMemory memory;
+  parameter_servers::ServerMemory memory;
   if (kept) memory = {.has_rows = true, .step = kept->step, .remembers = kept->remembers};
   const auto agreed = agree_with_workers(everyone, division.workers, replicas, memory);
   if (!kept || !agreed.step) kept = without_rows(model, replicas);
@@ -238,11 +238,11 @@ int count_of_servers(const RunConfig& config) {
   return static_cast<int>(count);
 }
 
-std::optional<int> serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-                             const Group& everyone, KeptRows& kept) {
+std::optional<int> serve_run(const RunConfig& config, const Program& program,
+                             const parameter_servers::Division& division, const Group& everyone, KeptRows& kept) {
   require_same_settings(common_settings(config), everyone);
   const auto& settings = config.parallel.server;
-  const OwnParts own{.partition = servers::parse_partition(settings.partition),
+  const OwnParts own{.partition = parameter_servers::parse_partition(settings.partition),
                      .server = everyone.rank() - division.workers,
                      .servers = division.servers};
   if (settings.replicas > 1 && division.servers < 2) {
@@ -258,7 +258,7 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
   const auto fault_at = [&](FaultPlace place) {
     return [&, place](std::int64_t step) { trigger_once(kept.fault, everyone.rank(), step, place); };
   };
-  servers::ServerOptions options;
+  parameter_servers::ServerOptions options;
   options.server = own.server;
   options.most_ahead = most_ahead(settings);
   options.mean = config.parallel.gradients_mean;
@@ -282,7 +282,7 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
       log_error("no checkpoint after step {}, serving goes on: {}", step, error.message());
     }
   };
-  const auto report = servers::serve(division.pairs, rows, options);
+  const auto report = parameter_servers::serve(division.pairs, rows, options);
   log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", own.server,
            report.rows, static_cast<double>(report.bytes) / 1e6, report.pulled, report.pushed);
   return report.ended_by;

@@ -3,8 +3,8 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/servers/division.h>
-#include <lockstep/servers/held_rows.h>
+#include <lockstep/parameter_servers/division.h>
+#include <lockstep/parameter_servers/held_rows.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
 
@@ -22,14 +22,14 @@ int count_of_servers(const RunConfig& config);
 
 /// What a server keeps while the job has no group.
 struct KeptRows {
-  std::optional<servers::HeldRows> rows;
+  std::optional<parameter_servers::HeldRows> rows;
   std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
 };
 
 /// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint
 /// that the workers go on from; takes part in their saves. The signal that ended the run early, if one did. Errors of
-/// servers::serve, TableRules and find_resume_point; `kept` has the rows after the last complete step then.
-std::optional<int> serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-                             const Group& everyone, KeptRows& kept);
+/// parameter_servers::serve, TableRules and find_resume_point; `kept` has the rows after the last complete step then.
+std::optional<int> serve_run(const RunConfig& config, const Program& program,
+                             const parameter_servers::Division& division, const Group& everyone, KeptRows& kept);
 
 }  // namespace lockstep::train

@@ -28,8 +28,8 @@ const RowOptions* row_options(const torch::optim::OptimizerParamGroup& group) {
 
 }  // namespace
 
-std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module) {
-  std::vector<servers::TableSpec> specs;
+std::vector<parameter_servers::TableSpec> table_specs(const torch::nn::Module& module) {
+  std::vector<parameter_servers::TableSpec> specs;
   for (const auto& [name, table] : models::tables_elsewhere(module)) {
     const auto& shape = table->shape();
     specs.push_back({.name = name,
@@ -37,7 +37,7 @@ std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module) {
                      .dim = shape.dim,
                      .seed = table->distant()->seed,
                      .deviation = shape.deviation,
-                     .key = servers::key_of(name)});
+                     .key = parameter_servers::key_of(name)});
   }
   return specs;
 }

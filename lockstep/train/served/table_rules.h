@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/models/remote_rows.h>
+#include <lockstep/parameter_servers/partition.h>
 #include <lockstep/rows/row_rule.h>
-#include <lockstep/servers/partition.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
 
@@ -18,7 +18,7 @@ class Module;
 namespace lockstep::train {
 
 /// Of the module's tables that are elsewhere, in its order.
-std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module);
+std::vector<parameter_servers::TableSpec> table_specs(const torch::nn::Module& module);
 
 /// What is trained of a module, its tables that are elsewhere included: these are placeholders of the right sizes,
 /// without memory.

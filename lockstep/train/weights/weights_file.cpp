@@ -108,7 +108,7 @@ WeightsFile read_mindspore(const fs::path& path) {
                             stream.read(into.data(), static_cast<std::streamsize>(into.size()));
                             if (!stream) fail(ErrorKind::io, "load_weights", "cannot read {}", path.string());
                           }};
-  auto read = read_mindspore_file(source, PthComplaint(path));
+  auto read = read_mindspore_file(source, PthError(path));
   WeightsFile file{{}, std::move(read.others), {}};
   for (const auto& each : read.tensors) {
     auto tensor = torch::empty(each.sizes, scalar_type_of(each.dtype));

@@ -3,15 +3,15 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
+#include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agents_store.h>
-#include <lockstep/cluster/own_store_host.h>
+#include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
-#include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/net/peer_tls.h>
+#include <lockstep/membership/session/enter_job.h>
+#include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/store/client.h>
 #include <lockstep/world/host_addresses.h>
-#include <lockstep/world/member_session.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 /// c10d's, which a process of its own holds.
-TEST(StoreHost, AHugeValueEndsItsConnectionAlone) {
-  const cluster::StoreHost host;
+TEST(C10dStoreHost, AHugeValueEndsItsConnectionAlone) {
+  const cluster::C10dStoreHost host;
   const auto join = [&] { return detail::make_tcp_store("127.0.0.1", host.port(), false, 60s); };
   const auto rank = join();
   rank->set("key", std::vector<std::uint8_t>{1, 2, 3});
@@ -138,7 +138,7 @@ TEST_F(LaunchersEncrypt, TheirOwnStore) {
 }
 
 TEST_F(LaunchersEncrypt, TheStoreOfTheirRanks) {
-  const cluster::OwnStoreHost host(address_, {address_});
+  const cluster::LockstepStoreHost host(address_, {address_});
   const auto& place = host.address();
   const auto port =
       static_cast<std::uint16_t>(parse_integer(place.place.substr(place.place.rfind(":") + 1)).value_or(0));
@@ -157,7 +157,7 @@ TEST_F(LaunchersEncrypt, TheirJobService) {
 TEST_F(LaunchersEncrypt, ARankThatDiffersFromTheJobServiceSaysSo) {
   World world;
   world.size = 2;
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   const auto enter = [&] { enter_job(world, {.start_timeout = 30s, .rejoins = true}, current_environment()); };
   world.job_service = "tls://" + address_ + ":4711";
   EXPECT_THAT(refusal(enter),

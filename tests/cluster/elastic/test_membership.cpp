@@ -280,7 +280,7 @@ TEST(AgentMembership, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
   job.pass(400ms);
   ASSERT_EQ(first.state().round, 1);
   for (auto* agent : {&first, &second}) agent->say({.stage = Stage::running, .round = 1});
-  job.store().set(first.keys().meeting(first.state()), "where they meet");
+  job.store().set(first.keys().rendezvous(first.state()), "where they meet");
   auto& third = job.arrive(2);
   job.pass(1s);
   job.store().set(first.keys().service_log(1), "lost_ranks []\nlost_ranks [2,3]\n");
@@ -290,7 +290,7 @@ TEST(AgentMembership, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
   EXPECT_TRUE(is_replaced(third.state(), second.ticket()));
   EXPECT_EQ(job.node_place(third).node, 1);
   EXPECT_EQ(job.node_place(third).first_rank, 2);
-  EXPECT_EQ(job.store().get(third.keys().meeting(third.state())), "where they meet");
+  EXPECT_EQ(job.store().get(third.keys().rendezvous(third.state())), "where they meet");
   EXPECT_EQ(job.store().add(third.keys().replaced(), 0), 1);
   third.say({.stage = Stage::running, .round = 1});
   job.store().set(first.keys().service_log(1), "lost_ranks []\nlost_ranks [2,3]\nlost_ranks []\n");

@@ -1,8 +1,8 @@
 // Ranks that are forks of one process, with real programs: they are as if each had been started by itself, or they are.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/supervise.h>
@@ -41,8 +41,8 @@ LaunchOptions options_for(int ranks, std::vector<std::string> actions, const Env
   return options;
 }
 
-Job job_for(const LaunchOptions& options, const TemporaryFolder& folder) {
-  Job job;
+Launch job_for(const LaunchOptions& options, const TemporaryFolder& folder) {
+  Launch job;
   job.ranks = options.processes;
   job.master_port = 1;
   job.run_id = "test";
@@ -76,7 +76,7 @@ Ran run(LaunchOptions options, const TemporaryFolder& folder = TemporaryFolder()
   const UniqueFd err(::memfd_create("err", MFD_CLOEXEC));
   options.out = out.get();
   options.err = err.get();
-  const Job job = job_for(options, folder);
+  const Launch job = job_for(options, folder);
   Ran ran;
   {
     ForkAttempt forks(options);
@@ -207,7 +207,7 @@ TEST(ForkServer, ForksOneJobAfterAnother) {
   const TemporaryFolder folder;
   ForkAttempt forks(options);
   for (const int restarts : {0, 1}) {
-    Job job = job_for(options, folder);
+    Launch job = job_for(options, folder);
     job.restarts = restarts;
     auto forked = forks.fork(options, job);
     ASSERT_TRUE(forked);
@@ -253,7 +253,7 @@ TEST(ForkServer, RanksThatWereNotReleasedNeverBegin) {
 /// The launcher's steps, after each of which it may be killed.
 void launch_until(int step, const std::filesystem::path& folder) {
   const LaunchOptions options = options_for(2, {"note=began", "sleep_ms=60000"});
-  Job job;
+  Launch job;
   job.ranks = 2;
   job.folder = folder;
   ForkServer server(options);

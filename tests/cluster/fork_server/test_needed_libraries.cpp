@@ -1,6 +1,6 @@
 // Which programs may be loaded once.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/cluster/fork_server/obstacle.h>
+#include <lockstep/cluster/fork_server/can_fork.h>
 
 #include "support/read_file.h"
 

@@ -143,7 +143,7 @@ TEST(OneGpu, NcclMovesAndReducesWithOneRank) {
     context.device = {at::kCUDA, 0};
     context.hosts = {0};
     context.describe_rank = [](int) { return "rank 0"; };
-    context.throw_if_lost = context.while_meeting = [](const std::vector<int>&) {};
+    context.throw_if_lost = context.while_connecting = [](const std::vector<int>&) {};
     context.end_group = [](const detail::Call& call, std::exception_ptr, auto) {
       ADD_FAILURE() << call.op << " failed";
     };

@@ -201,7 +201,7 @@ std::unique_ptr<detail::Backend> staged_over(const Group& group) {
   context.bind_address = impl.job()->bind_address();
   context.describe_rank = [](int rank) { return "rank " + std::to_string(rank); };
   const auto job = impl.job();
-  context.throw_if_lost = context.while_meeting = [job](const std::vector<int>& ranks) {
+  context.throw_if_lost = context.while_connecting = [job](const std::vector<int>& ranks) {
     if (const auto cause = job->find_cause(ranks, 0ms)) throw Error(ErrorKind::peer_lost, "test", *cause);
   };
   context.throw_if_failed = [job] {

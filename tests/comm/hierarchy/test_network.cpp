@@ -20,7 +20,7 @@ int host_of(int rank) { return rank % 2; }
 Group join_on(int host, Rank& rank, const TwoHosts& hosts, std::string_view backend) {
   hosts.enter(host);
   World world = rank.world();
-  world.meeting = Meeting::tcp;
+  world.rendezvous = Rendezvous::tcp;
   world.master_addr = TwoHosts::address(0);
   world.master_port = 29500;  // the namespace is new, so all ports are free
   world.local_size = 0;       // as a launcher leaves it that does not say it: not all ranks are here

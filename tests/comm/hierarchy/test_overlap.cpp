@@ -18,7 +18,7 @@ RankOptions two_by_two() {
   RankOptions options;
   options.group.backend = "hierarchy";
   options.hosts = {"alpha", "beta", "alpha", "beta"};
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   return options;
 }
 

@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/shm/arena.h>
 #include <lockstep/comm/shm/engine.h>
-#include <lockstep/comm/shm/meeting.h>
+#include <lockstep/comm/shm/rendezvous.h>
 
 #include <sys/types.h>
 

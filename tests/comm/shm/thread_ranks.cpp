@@ -1,6 +1,7 @@
 #include "comm/shm/thread_ranks.h"
 
-#include <lockstep/comm/shm/collectives.h>
+#include <lockstep/comm/shm/sliced_all_reduce.h>
+#include <lockstep/comm/shm/transfer.h>
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ namespace {
 World alone_in(const TemporaryFolder& folder) {
   World world;
   world.size = 2;
-  world.meeting = Meeting::file;
+  world.rendezvous = Rendezvous::file;
   world.store_path = folder.path() / "store";
   return world;
 }
@@ -47,9 +47,9 @@ TEST(Encryption, WithoutCertificatesTheErrorNamesTheKeys) {
 TEST(Encryption, SomeRanksAloneAreAnErrorOnAll) {
   if (mpirun_size()) GTEST_SKIP() << "makes its own ranks";
   const std::string config = certificates();
-  for (const auto meeting : {Meeting::file, Meeting::tcp}) {
+  for (const auto rendezvous : {Rendezvous::file, Rendezvous::tcp}) {
     RankOptions options;
-    options.meeting = meeting;
+    options.rendezvous = rendezvous;
     run_ranks(3, options, [&](Rank& rank) {
       auto own = RankOptions::test_group_options("auto");
       own.encrypt = rank.rank() == 1;
@@ -79,7 +79,7 @@ TEST(Encryption, IsAskedForByVariables) {
 TEST(Encryption, OfTheStoreToo) {
   if (mpirun_size()) GTEST_SKIP() << "makes its own ranks";
   RankOptions options{.group = RankOptions::test_group_options("tls")};
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   run_ranks(3, options, [&](Rank& rank) {
     World world = rank.world();
     world.local_size = 0;           // not all ranks are here, as far as the launcher says,
@@ -92,7 +92,7 @@ TEST(Encryption, OfTheStoreToo) {
 TEST(Encryption, RanksDisagreeAboutTheStore) {
   if (mpirun_size()) GTEST_SKIP() << "makes its own ranks";
   RankOptions options{.group = RankOptions::test_group_options("tls")};
-  options.meeting = Meeting::tcp;
+  options.rendezvous = Rendezvous::tcp;
   const auto outcomes = rank_outcomes(2, options, [&](Rank& rank) {
     World world = rank.world();
     world.local_size = 0;

@@ -94,7 +94,7 @@ class Wire : public testing::Test {
 
   Group join(Rank& rank, std::string_view backend, const std::vector<int>& host_of) const {
     World world = rank.world();
-    world.meeting = Meeting::tcp;
+    world.rendezvous = Rendezvous::tcp;
     world.master_addr = TwoHosts::address(0);
     world.master_port = 29500;
     world.local_size = 0;

@@ -88,7 +88,7 @@ class NumbersOfRanks : public testing::Test {
     options.deadline = std::chrono::seconds(300);
     run_ranks(ranks, options, [&](Rank& rank) {
       auto world = rank.world();
-      if (world.size == 1) world.meeting = Meeting::alone;
+      if (world.size == 1) world.rendezvous = Rendezvous::alone;
       const auto file = std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_icdar15.yaml";
       train::run_training(train::load_run_config(file, keys, parts), world);
     });

@@ -48,7 +48,7 @@ inline ReadArchive read_archive(std::string_view bytes) {
 }
 
 /// The message of the Error(data), which names the file.
-inline std::string complaint_about(std::string_view bytes) {
+inline std::string error_about(std::string_view bytes) {
   try {
     read_archive(bytes);
   } catch (const Error& error) {

@@ -23,7 +23,7 @@ using testing::Pair;
 
 const std::string kEight(8, '\1');
 
-MindsporeFile read(std::string_view bytes) { return read_mindspore_file(source_of(bytes), PthComplaint("m.ckpt")); }
+MindsporeFile read(std::string_view bytes) { return read_mindspore_file(source_of(bytes), PthError("m.ckpt")); }
 
 std::string refused(std::string_view bytes) {
   try {

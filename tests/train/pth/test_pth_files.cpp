@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-using test::complaint_about;
+using test::error_about;
 using test::read_archive;
 using testing::AllOf;
 using testing::Contains;
@@ -136,7 +136,7 @@ TEST(PthFiles, AKeyChoosesTheDict) {
   EXPECT_EQ(place_of("two.pth", "ema.module"), "ema.module");
   EXPECT_EQ(place_of("elsewhere.pth", ""), "net");
   EXPECT_EQ(place_of("found.pth", ""), "my_own_key") << "the only dict of tensors";
-  EXPECT_THAT(complaint_about(bytes_of("gan.pth")),
+  EXPECT_THAT(error_about(bytes_of("gan.pth")),
               AllOf(HasSubstr("\"painter\" (a dict of tensors)"), HasSubstr("model.weights_key=critic")));
   try {
     place_of("two.pth", "nett");
@@ -149,11 +149,11 @@ TEST(PthFiles, AKeyChoosesTheDict) {
 TEST(PthFiles, OtherFilesAreRefusedWithARemedy) {
   EXPECT_EQ(names_in(read_archive(bytes_of("protocol4.pth")).state),
             names_in(read_archive(bytes_of("plain.pth")).state));
-  EXPECT_THAT(complaint_about(bytes_of("module.pth")), HasSubstr("torch.nn.modules.container.Sequential"));
-  EXPECT_THAT(complaint_about(bytes_of("script.pt")), AllOf(HasSubstr("TorchScript"), HasSubstr("state_dict()")));
-  EXPECT_THAT(complaint_about(bytes_of("compressed.pth")), HasSubstr("compressed"));
-  EXPECT_THAT(complaint_about(bytes_of("big.pth")), HasSubstr("little-endian"));
-  EXPECT_THAT(complaint_about(bytes_of("tensor.pth")), HasSubstr("holds a tensor, not a dict"));
+  EXPECT_THAT(error_about(bytes_of("module.pth")), HasSubstr("torch.nn.modules.container.Sequential"));
+  EXPECT_THAT(error_about(bytes_of("script.pt")), AllOf(HasSubstr("TorchScript"), HasSubstr("state_dict()")));
+  EXPECT_THAT(error_about(bytes_of("compressed.pth")), HasSubstr("compressed"));
+  EXPECT_THAT(error_about(bytes_of("big.pth")), HasSubstr("little-endian"));
+  EXPECT_THAT(error_about(bytes_of("tensor.pth")), HasSubstr("holds a tensor, not a dict"));
 }
 
 TEST(PthFiles, TheFormatIsKnownByItsFirstBytes) {
@@ -172,7 +172,7 @@ TEST(PthFiles, AFileCutShortAnywhereIsAnError) {
   for (const auto* name : {"views.pth", "zipped_by_python.pth", "old_views.pth"}) {
     const auto whole = bytes_of(name);
     for (std::size_t length = 0; length < whole.size(); ++length) {
-      EXPECT_NE(complaint_about(whole.substr(0, length)), "") << name << " of " << length;
+      EXPECT_NE(error_about(whole.substr(0, length)), "") << name << " of " << length;
     }
   }
 }

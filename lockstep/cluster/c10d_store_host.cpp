@@ -1,0 +1,115 @@
+// c10d's TCPStore in a process of its own: this program run again, which a library constructor turns into the host.
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cluster/c10d_store_host.h>
+#include <lockstep/comm/meet/listening_store.h>
+#include <lockstep/store/listen.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <torch/cuda.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// By which a program that loads this library is asked to be a C10dStoreHost's process: "DESCRIPTOR:PARENT", a socket
+/// that listens, and the process that started this one.
+constexpr auto kStoreHostVariable = "LOCKSTEP_C10D_STORE_HOST";
+
+/// Of values and connections. Ranks leave a few hundred bytes each.
+constexpr rlim_t kMostStoredBytes = rlim_t{256} << 20;
+
+/// What this process has of its own: what RLIMIT_DATA counts.
+rlim_t own_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("VmData:")) return static_cast<rlim_t>(std::strtoull(line.c_str() + 7, nullptr, 10)) << 10;
+  }
+  return 0;
+}
+
+/// An allocation beyond it fails: c10d ends the connection that asked for it.
+void limit_memory() {
+  const auto most = own_bytes() + kMostStoredBytes;
+  const rlimit limit{most, most};
+  ::setrlimit(RLIMIT_DATA, &limit);
+  std::ofstream("/proc/self/oom_score_adj") << 1000;  // rather this process than the launcher
+}
+
+/// The socket of a process that was asked to host a store; none when the variable is left over from somewhere.
+UniqueFd told_listener() {
+  const char* const text = ::secure_getenv(kStoreHostVariable);
+  if (text == nullptr) return UniqueFd();
+  const std::string_view words = text;
+  const auto colon = words.find(':');
+  const auto fd = static_cast<int>(parse_integer(words.substr(0, colon)).value_or(-1));
+  const auto parent = colon == std::string_view::npos ? std::nullopt : parse_integer(words.substr(colon + 1));
+  ::unsetenv(kStoreHostVariable);
+  if (parent != ::getppid()) return UniqueFd();
+  return UniqueFd(fd);
+}
+
+/// The life of a C10dStoreHost's process, which others end.
+[[noreturn]] void live_as_store_host(UniqueFd listener) {
+  ::prctl(PR_SET_NAME, "lockstep-c10d");
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);  // what is meant for the ranks
+  try {
+    const auto store = detail::serve_tcp_store(listener.get());
+    limit_memory();
+    while (true) ::pause();
+  } catch (const std::exception& error) {
+    ::dprintf(STDERR_FILENO, "lockstep run: cannot host c10d's store for programs without Lockstep: %s\n",
+              error.what());
+  }
+  ::_exit(1);
+}
+
+[[gnu::constructor]] void serve_if_asked_to_host() {
+  if (auto listener = told_listener()) live_as_store_host(std::move(listener));
+}
+
+}  // namespace
+
+C10dStoreHost::C10dStoreHost(const std::vector<std::string>& addresses) {
+  try {
+    auto listening = store::listen_at(addresses.size() == 1 ? addresses : std::vector<std::string>(), 0);
+    const int listener = listening.sockets.front().get();
+    // c10d's server accepts without asking whether somebody is there.
+    ::fcntl(listener, F_SETFL, ::fcntl(listener, F_GETFL) & ~O_NONBLOCK);
+    ChildOptions child;
+    child.arguments = {"/proc/self/exe"};
+    child.environment = current_environment();
+    child.environment->insert_or_assign(kStoreHostVariable, fmt::format("{}:{}", listener, ::getpid()));
+    child.kept_descriptors = {listener};
+    child.out = ChildStream::discard;
+    process_.emplace(child);
+    port_ = listening.port;
+  } catch (const std::exception& error) {
+    fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
+  }
+}
+
+Helper C10dStoreHost::helper() const {
+  return watch_helper("lockstep-c10d",
+                      "the job goes on without it; a program without Lockstep that still uses the store at MASTER_PORT "
+                      "fails there",
+                      process_->pid());
+}
+
+int usable_gpus() { return static_cast<int>(torch::cuda::device_count()); }
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,34 @@
+// The c10d store where a job's ranks can meet, hosted by the launcher. Lockstep's own is in lockstep_store_host.h.
+#pragma once
+
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/processes/helper.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// A c10d TCPStore server, which programs on any libtorch or in Python can join, in a process of its own: anyone who
+/// reaches it can fill its memory or stop its answers. It runs as long as this object exists, and nothing else needs
+/// it.
+class C10dStoreHost {
+ public:
+  /// Listens on these addresses of this host if it is one, else on all, and on a port that the kernel chooses. Clients
+  /// can connect at once, and are answered when the process has loaded libtorch. Error(io) when it cannot.
+  explicit C10dStoreHost(const std::vector<std::string>& addresses = {"127.0.0.1"});
+
+  std::uint16_t port() const { return port_; }
+  Helper helper() const;
+
+ private:
+  std::uint16_t port_ = 0;
+  std::optional<Child> process_;
+};
+
+/// The number of GPUs that libtorch can use.
+int usable_gpus();
+
+}  // namespace lockstep::cluster

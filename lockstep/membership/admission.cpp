@@ -1,0 +1,204 @@
+// The rules for a registering worker: welcome, welcome back, challenge, put off or refuse, and whose place it takes.
+#include <lockstep/membership/admission.h>
+#include <lockstep/membership/membership.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::membership {
+namespace {
+
+// The answer to the next job's program, which may register as soon as the first worker of this job is done. With
+// recovery it cannot be distinguished from a late replacement of a worker, which is not needed any more; a launcher
+// can distinguish them, and ends replacements.
+Admission put_off(const Member& finished) {
+  return {
+      Verdict::put_off,
+      fmt::format("the job before is ending, as {} has finished its work; then this one needs a scheduler of its own",
+                  describe(finished)),
+      {}};
+}
+
+// The place of a member whose process is known to be gone.
+Admission take_place(const Membership& membership, const Member& holder, const std::string& how) {
+  const bool waits = !membership.recovery || membership.programs_follow;
+  if (holder.phase == Phase::finished && waits) return put_off(holder);
+  if (holder.phase == Phase::finished) {
+    return {Verdict::refuse, fmt::format("{} has finished its work; the job needs no other", describe(holder)), {}};
+  }
+  if (const auto complete = find_completion(membership)) {
+    if (membership.programs_follow) return {Verdict::put_off, *complete, {}};
+    return {Verdict::refuse, *complete, {}};
+  }
+  if (membership.generation > 0 && !membership.recovery) {
+    return {Verdict::refuse,
+            fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
+                        "MS_ENABLE_RECOVERY=1 if it is to survive this",
+                        describe(holder), how),
+            {}};
+  }
+  return {Verdict::welcome, fmt::format("in the place of {}, which {}", describe(holder), how), holder.node_id};
+}
+
+Admission admit_known(const Membership& membership, const Applicant& applicant, const Member& holder, Time now) {
+  if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process is back", {}};
+  const int turn = applicant.request.turn.value_or(0);
+  if (turn > holder.turn) return take_place(membership, holder, "was on a node that is replaced");
+  if (turn < holder.turn) return {Verdict::refuse, "its node was lost, and another one has its ranks", {}};
+  if (holder.link == Link::closed) return take_place(membership, holder, "has lost its connection");
+  const auto since_heartbeat = now - holder.heard;
+  if (since_heartbeat >= membership.limits.heartbeat_limit) {
+    return take_place(membership, holder,
+                      fmt::format("has sent no heartbeat for {:.0f} s", seconds_in(since_heartbeat)));
+  }
+  if (applicant.challenged && holder.heard > *applicant.challenged) {
+    return {Verdict::refuse,
+            fmt::format("the node id '{}' is that of {}, which is alive; give each worker its own MS_NODE_ID, and "
+                        "where it is the same process, end its first group (or Trainer) before it makes another",
+                        holder.node_id, describe(holder)),
+            {}};
+  }
+  return {Verdict::challenge,
+          fmt::format("{} may be alive: it has {:.0f} s to answer", describe(holder),
+                      std::ceil(seconds_in(membership.limits.heartbeat_limit - since_heartbeat))),
+          {}};
+}
+
+int count_of_role(const Membership& membership, bool server) {
+  return static_cast<int>(std::ranges::count(membership.members, server, &Member::server));
+}
+
+Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
+  if (applicant.request.generation > 0) {
+    return {Verdict::refuse, "its place was given to another worker while it was away", {}};
+  }
+  const bool server = applicant.request.server;
+  const int servers = membership.members.empty() ? applicant.request.servers.value_or(0) : membership.servers;
+  const int places = server ? servers : membership.wanted - membership.servers;
+  if (count_of_role(membership, server) < places) return {Verdict::welcome, "a place is free", {}};
+  for (const Member& member : membership.members) {
+    if (member.server != server) continue;
+    if (member.link != Link::closed || member.phase == Phase::finished) continue;
+    if (membership.generation == 0 || membership.recovery)
+      return take_place(membership, member, "has lost its connection");
+  }
+  const auto done = std::find_if(membership.members.begin(), membership.members.end(),
+                                 [](const Member& member) { return member.phase == Phase::finished; });
+  if (done != membership.members.end() && !membership.recovery) return put_off(*done);
+  return {Verdict::refuse,
+          fmt::format("there are enough {}: {} of {} ({})", server ? "parameter servers" : "workers",
+                      count_of_role(membership, server), places, server ? "MS_SERVER_NUM" : "MS_WORKER_NUM"),
+          {}};
+}
+
+// The place of a worker that got its rank from a scheduler before this one, which could not save that: what is saved of
+// the place is older.
+const Member* find_older_self(const Membership& membership, const Register& request) {
+  if (!membership.recovery || request.job.empty() || !request.rank || request.generation < membership.generation)
+    return nullptr;
+  const Member* member = find_member(membership, request.node_id);
+  for (const Member& other : membership.members) {
+    if (member == nullptr && other.rank == request.rank) member = &other;
+  }
+  if (member == nullptr || member->generation >= request.generation) return nullptr;
+  // A replacement of this worker (generation 0) is not an older one, but the next.
+  const bool untouched = member->link == Link::unknown && member->generation > 0;
+  return request.generation > membership.generation || member->life == request.life || untouched ? member : nullptr;
+}
+
+void take_from(Membership& membership, Member& member, const Register& request) {
+  member.rank = request.rank;
+  member.generation = request.generation;
+  member.phase = Phase::running;
+  if (membership.generation >= request.generation) return;
+  membership.generation = request.generation;
+  membership.store_host.clear();  // rank 0 will publish it again
+  membership.store_port = 0;
+}
+
+bool is_whole(const Membership& membership) {
+  return static_cast<int>(membership.members.size()) == membership.wanted &&
+         std::all_of(membership.members.begin(), membership.members.end(), [&](const Member& member) {
+           const bool computes = member.phase == Phase::running && member.link == Link::open;
+           return (computes || member.phase == Phase::finished) && member.generation == membership.generation;
+         });
+}
+
+}  // namespace
+
+Admission admit(const Membership& membership, const Applicant& applicant, Time now) {
+  const Register& request = applicant.request;
+  if (request.protocol != kProtocol) {
+    return {Verdict::refuse,
+            fmt::format("it speaks version {} of the protocol, the scheduler version {}; use the same version of "
+                        "Lockstep everywhere",
+                        request.protocol, kProtocol),
+            {}};
+  }
+  if (request.node_id.empty() || request.life.empty()) return {Verdict::refuse, "it has no node id", {}};
+  if (!request.job.empty() && request.job != membership.job) {
+    return {Verdict::refuse,
+            "it belongs to a job that this scheduler does not know; a scheduler that is to take its workers back "
+            "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
+            {}};
+  }
+  if (const Member* before = find_older_self(membership, request)) {
+    return {
+        Verdict::welcome_back,
+        fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
+        before->node_id};
+  }
+  if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
+    return {Verdict::refuse,
+            fmt::format("it is of a job with {} parameter server(s), and the others are of one with {}; give all "
+                        "processes the same MS_SERVER_NUM and parallel.mode",
+                        request.servers.value_or(0), membership.servers),
+            {}};
+  }
+  const Member* holder = find_member(membership, request.node_id);
+  if (holder != nullptr && holder->server != request.server) {
+    return {Verdict::refuse,
+            fmt::format("the node id '{}' is that of a {}; give each process its own MS_NODE_ID", request.node_id,
+                        holder->server ? "parameter server" : "worker"),
+            {}};
+  }
+  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant);
+}
+
+void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now) {
+  const Register& request = applicant.request;
+  Member* member = find_member(membership, admission.replaces.value_or(request.node_id));
+  if (member == nullptr) {
+    if (membership.members.empty()) {
+      membership.wanted += request.servers.value_or(0) - membership.servers;
+      membership.servers = request.servers.value_or(0);
+    }
+    member = &membership.members.emplace_back();
+  } else if (admission.verdict == Verdict::welcome) {
+    Member next;
+    next.rank = member->rank;
+    next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);
+    next.last_error = member->last_error;
+    *member = next;
+  }
+  member->node_id = request.node_id;
+  member->named = request.named;
+  member->life = request.life;
+  member->turn = request.turn.value_or(0);
+  member->host = request.host;
+  member->machine = request.machine;
+  member->pid = request.pid;
+  member->server = request.server;
+  member->address = applicant.address;
+  member->connection = applicant.connection;
+  member->link = Link::open;
+  member->heard = now;
+  membership.changed = now;
+  if (admission.verdict != Verdict::welcome_back) return;
+  if (request.generation > member->generation) take_from(membership, *member, request);
+  if (is_whole(membership)) membership.broken.reset();  // connections alone were lost
+}
+
+}  // namespace lockstep::membership

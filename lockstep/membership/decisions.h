@@ -1,0 +1,53 @@
+// The scheduler's decisions about registered workers: their ranks, and their loss by missed heartbeats or by report.
+// Pure: time is an argument, and each decision is a value with its reason. Functions that change a membership do
+// nothing else.
+#pragma once
+
+#include <lockstep/membership/membership.h>
+#include <lockstep/membership/messages.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::membership {
+
+/// Whether `a` comes before `b` in natural order: runs of digits count as numbers, so "w2" comes before "w10".
+bool natural_less(std::string_view a, std::string_view b);
+
+/// A rank for each member, by its index: the one it has, or a free one.
+std::vector<int> choose_ranks(const std::vector<Member>& members);
+
+/// Gives every member its rank, in a new generation, when all wanted workers have registered and wait. Ranks
+/// are kept as long as the job runs. New ones follow the node ids, in natural order ("w2" before
+/// "w10"), so that they do not depend on the order of registration; members with random ids come last, machine by
+/// machine. Parameter servers come after all workers. False, and nothing changed, when it is too early.
+bool assign_ranks(Membership& membership, const std::string& store_key, Time now);
+
+/// The message for a member that has a rank. `members` that share its machine count as its local ranks.
+RankAssignment assignment_of(const Membership& membership, const Member& member);
+
+/// A member's connection ended, for this reason; returns the line for the log, if any.
+std::optional<std::string> note_closed(Membership& membership, std::uint64_t connection, const std::string& reason,
+                                       Time now);
+
+/// A member reported that it is done.
+void note_leave(Membership& membership, Member& member, const Leave& leave, Time now);
+
+/// The scheduler itself was stopped for so long and could not receive heartbeats: that time does not count.
+void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time);
+
+/// Connections of members without a heartbeat for too long.
+std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now);
+
+/// Connections of members that hang: other members of their generation cannot continue, but these still compute.
+std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now);
+
+/// A member cannot continue in this generation, and waits for the next. False, and nothing changed, when the message
+/// has no effect: it is of another generation, or the member waits already.
+bool note_again(Membership& membership, Member& member, const Again& again, Time now);
+
+}  // namespace lockstep::membership

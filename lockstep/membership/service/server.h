@@ -1,0 +1,75 @@
+// The scheduler's server: one port for workers (WebSocket) and for status requests (HTTP).
+#pragma once
+
+#include <lockstep/membership/membership.h>
+#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/net/periodic_task.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::membership {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
+  std::uint16_t port = 0;          ///< 0: one that is free
+  int workers = 1;
+  bool recovery = false;
+  bool programs_follow = false;  ///< after one job comes another, until `stop`
+  TimeLimits limits{};
+  std::optional<StatePlace> state{};                 ///< kept up to date, and continued from when it exists
+  std::string secret{};                              ///< workers must know it; empty: none
+  std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
+  net::PeriodicTask check_of_certificates{};
+  std::string version{};                 ///< of Lockstep, for the status
+  std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
+  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
+  /// Called when nothing is heard of a worker, or it hangs: the job goes on without this process, of this rank (-1: it
+  /// has none). Throws nothing.
+  std::function<void(int rank, std::int64_t process)> on_lost{};
+  /// Called when such a process has come back before another one had its place. Throws nothing.
+  std::function<void(int rank, std::int64_t process)> on_back{};
+  /// Called when a job has got its ranks, and when lost_ranks() has changed since. Throws nothing.
+  std::function<void(const std::vector<int>& ranks)> on_lost_ranks{};
+  std::function<void(const Ending&)> on_ended{};  ///< likewise, for each job, where programs follow each other
+};
+
+/// The end of a scheduler: with its job, by a signal, or by `stop`.
+struct RunEnd {
+  Ending ending{false, "the scheduler was stopped"};
+  int signal = 0;
+};
+
+/// The thread that calls `run` does all the work, without blocking: no peer delays another one.
+class Server {
+ public:
+  /// Opens the port. Error(io) when that cannot be done, Error(data) for a saved state that cannot be used.
+  explicit Server(ServerOptions options);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  std::uint16_t port() const;
+
+  /// Runs until the job is over, one of `signals` arrives, or `stop` is called.
+  RunEnd run(const std::vector<int>& signals = {});
+
+  /// Ends `run` soon, without a message to the workers, which then try to connect to another scheduler. Thread-safe.
+  void stop();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep::membership

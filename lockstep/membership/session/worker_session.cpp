@@ -1,0 +1,241 @@
+// The blocking half of a worker's session: waits for rank, store and next generation, beside the I/O thread.
+#include <lockstep/base/log.h>
+#include <lockstep/membership/membership.h>
+#include <lockstep/membership/session/worker_session.h>
+#include <lockstep/membership/session/worker_session_state.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <utility>
+
+namespace lockstep::membership {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kFirstWords = std::chrono::seconds(2);
+constexpr auto kWords = std::chrono::seconds(10);
+constexpr auto kLastReport = std::chrono::seconds(5);
+
+}  // namespace
+
+WorkerSession::State::State(WorkerSessionOptions options)
+    : options_(std::move(options)),
+      where_(fmt::format("{}:{}", options_.host, options_.port)),
+      node_id_(options_.node_id.empty() ? random_token() : options_.node_id) {
+  thread_ = std::thread([this] {
+    boost::asio::co_spawn(context_, live(), boost::asio::detached);
+    net::run_periodically(context_, options_.check_of_certificates);
+    context_.run();
+  });
+}
+
+WorkerSession::State::~State() { stop(); }
+
+void WorkerSession::State::stop() {
+  context_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+WorkerSession::WorkerSession(WorkerSessionOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  state_->wait_for_assignment();
+}
+
+WorkerSession::~WorkerSession() {
+  const bool well = std::uncaught_exceptions() == 0;
+  WorkerSession::leave(well, well ? "" : "an exception ended its training");
+  state_->wait_until_gone();
+}
+
+void WorkerSession::end_at_exit(const std::string& error) noexcept {
+  leave(false, error);
+  state_->wait_until_gone();
+  state_->stop();
+}
+
+const MemberPlace& WorkerSession::place() const noexcept { return state_->place(); }
+std::string WorkerSession::own_address() const { return state_->own_address(); }
+bool WorkerSession::recovers() const noexcept { return state_->recovers(); }
+void WorkerSession::ask_again(const std::string& reason) { state_->ask_again(reason); }
+bool WorkerSession::await_next_place() { return state_->await_next_place(); }
+std::optional<std::string> WorkerSession::broken(std::int64_t generation) const { return state_->broken(generation); }
+std::optional<std::string> WorkerSession::lost() const { return state_->lost(); }
+void WorkerSession::throw_if_lost() const {
+  if (const auto why = lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+}
+void WorkerSession::on_broken(std::function<void(const std::string&)> call) { state_->on_broken(std::move(call)); }
+void WorkerSession::describe_progress_with(std::function<std::string()> words) {
+  state_->describe_progress_with(std::move(words));
+}
+void WorkerSession::publish_store(const std::string& host, std::uint16_t port) {
+  state_->publish_store({place().generation, host, port});
+}
+StoreAddress WorkerSession::await_store(std::chrono::steady_clock::time_point deadline) {
+  const auto store = state_->await_store(deadline);
+  return {store.host, static_cast<std::uint16_t>(store.port)};
+}
+void WorkerSession::completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept {
+  state_->completed_step(step, time);
+}
+
+void WorkerSession::leave(bool ok, const std::string& error) noexcept {
+  try {
+    state_->leave({ok, error});
+  } catch (const std::exception& trouble) {
+    log_debug("the scheduler was not told that this worker leaves: {}", trouble.what());
+  }
+}
+
+std::string WorkerSession::State::what_is_awaited() const {
+  if (!connected_)
+    return fmt::format("{} at {} ({})", service(), where_, trouble_.empty() ? "no answer yet" : trouble_);
+  if (!wait_) return fmt::format("{} at {} to answer", service(), where_);
+  if (options_.of_launcher) {
+    const auto missing = wait_->reason.empty() ? "" : ": " + wait_->reason;
+    return fmt::format("the other ranks, {} of {} are there{}", wait_->present, wait_->wanted, missing);
+  }
+  if (!wait_->reason.empty()) return fmt::format("its node id '{}': {}", node_id_, wait_->reason);
+  return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
+}
+
+void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration waited) const {
+  if (options_.of_launcher) {
+    fail(ErrorKind::timeout, "connect",
+         "this rank waited {:.1f} s for {}; look into the logs of those that did not come, or wait longer "
+         "(LOCKSTEP_START_TIMEOUT_S)",
+         seconds_in(waited), what);
+  }
+  fail(ErrorKind::timeout, "scheduler",
+       "this worker waited {:.1f} s for {}; start the scheduler and all workers with the same MS_SCHED_HOST, "
+       "MS_SCHED_PORT and MS_WORKER_NUM, or wait longer (LOCKSTEP_START_TIMEOUT_S)",
+       seconds_in(waited), what);
+}
+
+void WorkerSession::State::fail_without_service(Clock::duration waited) const {
+  fail(ErrorKind::timeout, options_.of_launcher ? "connect" : "scheduler",
+       "a rank is lost, and this {} waited {:.1f} s for {}, without which no other can take its place; start the job "
+       "again, which continues from the newest checkpoint{}",
+       worker(), seconds_in(waited), what_is_awaited(),
+       options_.of_launcher ? "" : ", or let the scheduler come back sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
+}
+
+void WorkerSession::State::wait_for_assignment() {
+  const auto start = Clock::now();
+  const auto deadline = start + options_.start_timeout;
+  auto next_words = start + kFirstWords;
+  std::unique_lock lock(mutex_);
+  while (!assignment_ && !over_) {
+    changed_.wait_until(lock, std::min(deadline, next_words));
+    const auto now = Clock::now();
+    if (assignment_ || over_) break;
+    if (now >= deadline) fail_waiting(what_is_awaited(), options_.start_timeout);
+    if (now < next_words) continue;
+    log_warning("this {} waits for {}: {:.0f} s of at most {:.0f} s", worker(), what_is_awaited(),
+                seconds_in(now - start), seconds_in(options_.start_timeout));
+    next_words = now + kWords;
+  }
+  if (!assignment_) throw Error(over_->first, "scheduler", over_->second);
+  place_ = assignment_;
+}
+
+void WorkerSession::State::publish_store(const StoreAt& store) {
+  const std::lock_guard lock(mutex_);
+  own_store_ = store;
+  asio::post(context_, [this, store] { say(store); });
+}
+
+void WorkerSession::State::ask_again(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (leave_ || over_ || again_ || place_->generation != assignment_->generation) return;
+  again_ = Again{place_->generation, reason};
+  asio::post(context_, [this, again = *again_] { say(again); });
+}
+
+bool WorkerSession::State::await_next_place() {
+  std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
+  auto next_words = start + kFirstWords;
+  // Only the service ends the wait for others. Without it nothing would.
+  const Clock::duration longest = options_.of_launcher ? options_.heartbeat_limit : options_.start_timeout;
+  auto heard = start;
+  bool connected = true;
+  const auto come = [&] {
+    if (std::exchange(connected, connected_) || connected_) heard = Clock::now();
+    return over_ || assignment_->generation > place_->generation;
+  };
+  while (!changed_.wait_until(lock, std::min(next_words, heard + longest), come)) {
+    const auto now = Clock::now();
+    if (!connected_ && now >= heard + longest) fail_without_service(now - heard);
+    if (now < next_words) continue;
+    log_warning("this {} keeps its state and waits for {}: {:.0f} s", worker(), what_is_awaited(),
+                seconds_in(now - start));
+    next_words = now + kWords;
+  }
+  if (assignment_->generation > place_->generation) {
+    place_ = assignment_;
+    return true;
+  }
+  if (complete_) return false;
+  throw Error(over_->first, "scheduler", over_->second);
+}
+
+std::optional<std::string> WorkerSession::State::broken(std::int64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  return broken_ && broken_->generation == generation ? std::optional(broken_->why) : std::nullopt;
+}
+
+// With recovery a lost connection is enough to wait for the next generation; without it there is none.
+std::optional<std::string> WorkerSession::State::what_is_lost() const {
+  const auto& failure = options_.recovers ? lost_ : broken_;
+  return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;
+}
+
+std::optional<std::string> WorkerSession::State::lost() const {
+  const std::lock_guard lock(mutex_);
+  return what_is_lost();
+}
+
+void WorkerSession::State::on_broken(std::function<void(const std::string&)> call) {
+  const std::lock_guard calling(calling_);
+  on_broken_ = std::move(call);
+  if (!on_broken_) return;
+  if (const auto why = broken(place_->generation)) on_broken_(*why);
+}
+
+void WorkerSession::State::describe_progress_with(std::function<std::string()> words) {
+  const std::lock_guard calling(calling_);
+  describe_progress_ = std::move(words);
+}
+
+StoreAt WorkerSession::State::await_store(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
+  const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_ || what_is_lost(); });
+  if (store_ && store_->generation == place_->generation) return *store_;
+  if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+  if (there && over_) throw Error(over_->first, "scheduler", over_->second);
+  if (there) {
+    fail(ErrorKind::peer_lost, "scheduler", "the job is in generation {} already, and this worker's was {}",
+         store_->generation, place_->generation);
+  }
+  fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited(), Clock::now() - start);
+}
+
+void WorkerSession::State::leave(const Leave& leave) {
+  const std::lock_guard lock(mutex_);
+  if (leave_ || over_) return;
+  leave_ = leave;
+  asio::post(context_, [this, leave] { say(leave); });
+}
+
+// The scheduler closes the connection after it has received Leave.
+void WorkerSession::State::wait_until_gone() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLastReport, [&] { return over_ || !connected_; });
+}
+
+}  // namespace lockstep::membership

@@ -1,0 +1,74 @@
+// The session of a worker with the scheduler: registration, rank, rendezvous of the workers, and heartbeats.
+#pragma once
+
+#include <lockstep/membership/member_session.h>
+#include <lockstep/net/periodic_task.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::membership {
+
+struct WorkerSessionOptions {
+  std::string host;  ///< the scheduler's, a name or an address
+  std::uint16_t port = 0;
+  std::string node_id;                             ///< empty: a random one
+  std::string host_name;                           ///< of this machine, for people
+  std::string machine;                             ///< equal for processes that share a machine
+  bool server = false;                             ///< a parameter server
+  int servers = 0;                                 ///< of the job
+  std::string secret;                              ///< empty: none
+  std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
+  net::PeriodicTask check_of_certificates;
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  bool of_launcher = false;  ///< the service is a launcher's, which knows the ranks: messages name ranks
+  int turn = 0;              ///< of a launcher's rank: see Register
+  bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one goes on with the next generation
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
+  std::chrono::milliseconds heartbeat_limit =
+      std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost
+};
+
+/// Its own thread keeps the connection, and connects again as long as this object exists: training continues without
+/// the scheduler. The interface describes its members.
+class WorkerSession final : public MemberSession {
+ public:
+  /// Registers, and waits until all workers have registered; they may start in any order. Error(timeout) with what was
+  /// awaited, Error(environment) when the scheduler refuses this worker or one side refuses the other's certificate.
+  explicit WorkerSession(WorkerSessionOptions options);
+  /// Waits up to 5 s until the scheduler has received how this worker ends.
+  ~WorkerSession() override;
+
+  /// For exit(), which destroys nothing here: fails with this error, waits up to 5 s until the scheduler has received
+  /// that, and ends the thread, which could use what exit() takes away. Nothing may be called after it.
+  void end_at_exit(const std::string& error) noexcept;
+
+  const MemberPlace& place() const noexcept override;
+  bool recovers() const noexcept override;
+  void ask_again(const std::string& reason) override;
+  bool await_next_place() override;
+  std::optional<std::string> broken(std::int64_t generation) const override;
+  std::optional<std::string> lost() const override;
+  void throw_if_lost() const override;
+  void on_broken(std::function<void(const std::string& reason)> call) override;
+  std::string own_address() const override;
+  void publish_store(const std::string& host, std::uint16_t port) override;
+  StoreAddress await_store(std::chrono::steady_clock::time_point deadline) override;
+  void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept override;
+  void describe_progress_with(std::function<std::string()> words) override;
+  void leave(bool ok, const std::string& error) noexcept override;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::membership

@@ -1,0 +1,58 @@
+// The protection of connections, made from the settings: TLS contexts (TLS 1.2 or newer, both sides with a
+// certificate), and secrets read from files.
+#pragma once
+
+#include <lockstep/net/certificates/tls_files.h>
+#include <lockstep/net/periodic_task.h>
+#include <lockstep/world/cluster_settings.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::net {
+
+/// The side of a connection: the scheduler listens, workers connect.
+enum class TlsSide { server, client };
+
+/// A TLS context. Reads the certificate of that side, the authorities and the revocation list. OpenSSL's security level
+/// is 3: keys of 128 bits of security (EC P-256, RSA 3072), no SHA-1. Warns of files that expire soon. Error(config)
+/// naming the file that cannot be used, and why: a certificate for another use, an expired revocation list.
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const CertificateFiles& files,
+                                                        const std::string& password);
+
+/// The same, where `read` has the bytes of a file; nullopt: there is none.
+using ReadBytes = std::function<std::optional<std::string>(const std::string& file)>;
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const CertificateFiles& files,
+                                                        const std::string& password, const ReadBytes& read);
+
+/// Warns where the certificate in `context`, or one of its authorities, expires within files.warning_days. Peers see
+/// this certificate: a renewed file has effect when the process starts again.
+void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const CertificateFiles& files);
+
+/// The shared secret; empty when there is none. Error(io) when its file cannot be read, or is empty.
+std::string read_secret(const ClusterSettings& settings);
+
+/// TLS according to the settings. All fields are empty with enable_ssl off.
+struct Tls {
+  std::shared_ptr<boost::asio::ssl::context> context = nullptr;
+  PeriodicTask check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
+  int connections = 0;                   ///< most connections that the scheduler accepts
+};
+
+/// TLS of a worker, and of the scheduler. Errors: those of read_tls_files() and make_context().
+Tls make_member_tls(const ClusterSettings& settings);
+Tls make_service_tls(const ClusterSettings& settings);
+
+/// Error(environment) for a scheduler that would listen to other machines without TLS, unless that is allowed.
+void require_secure(const ClusterSettings& settings);
+
+std::chrono::milliseconds milliseconds_of(double seconds);
+
+}  // namespace lockstep::net

@@ -1,0 +1,88 @@
+// A worker's side of parameter servers: rows from them, gradients to them.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/models/remote_rows.h>
+#include <lockstep/parameter_servers/partition.h>
+#include <lockstep/parameter_servers/row_cache.h>
+#include <lockstep/parameter_servers/wire.h>
+#include <lockstep/rows/sparse_rows.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::parameter_servers {
+
+struct ClientOptions {
+  Partition partition = Partition::hash;
+  std::int64_t step = 0;        ///< completed steps
+  int replicas = 1;             ///< 2: each server has a copy of the rows of the server before it
+  std::int64_t cache_rows = 0;  ///< to be kept while no step changes them (row_cache.h)
+};
+
+/// Rows that are asked for.
+struct WantedRows {
+  std::size_t table = 0;
+  std::span<const std::int64_t> ids;  ///< ascending, each once
+  float* rows = nullptr;              ///< where they go: [ids, dim]
+};
+
+/// Gradients of a table: `dim` numbers for each of the ids, which ascend, each once.
+struct GradientsOfTable {
+  bool used = false;  ///< some backward pass had a gradient for it, perhaps without rows
+  std::span<const std::int64_t> ids;
+  const float* values = nullptr;
+};
+
+/// Not thread-safe. Errors name server, table and step: those of Work::wait.
+class RowClient final : public models::RowHome {
+ public:
+  /// `pairs` are by server.
+  RowClient(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options);
+
+  /// The rows after the steps that were pushed. Waits until servers have the gradients of the other workers that are to
+  /// be in them. Without gradients (torch::NoGradGuard) from the cache, if there is one.
+  at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) override;
+
+  /// The same for several tables at a time, and without the cache.
+  void fetch(std::span<const WantedRows> wanted);
+
+  /// Ends a step: sends its gradients, by table, to every server, even where there are none. `scale`: of their mean
+  /// over workers. Every worker calls it once in each step.
+  void push(std::span<const GradientsOfTable> gradients, double lr, double scale);
+
+  /// Waits until all servers have the gradients of all workers for the last step that was pushed: then none of them can
+  /// be without it any more, whoever is lost.
+  void confirm();
+
+  /// Makes every server take part in a save of workers and servers together, with the rows after the steps that were
+  /// pushed. One worker calls it for all.
+  void save();
+
+  /// Nothing is asked for any more. Every worker calls it in the end; servers end when all have. `ended_by`: the signal
+  /// that ended the run early, if one did.
+  void finish(std::optional<int> ended_by = {});
+
+  std::int64_t step() const { return step_; }
+  const std::vector<TableSpec>& tables() const { return tables_; }
+
+ private:
+  struct Part;
+
+  void fetch_through_cache(const WantedRows& wanted);
+  std::size_t index_of(const std::string& table) const;
+  std::vector<Part> parts_of(std::size_t table, std::span<const std::int64_t> ids) const;
+  void tell_all(const HeaderWords& words) const;
+  [[noreturn]] void rethrow_with_place(std::size_t server, const std::string& table) const;
+
+  std::vector<Group> pairs_;
+  std::vector<TableSpec> tables_;
+  ClientOptions options_;
+  std::int64_t step_;
+  std::optional<RowCache> cache_;
+};
+
+}  // namespace lockstep::parameter_servers

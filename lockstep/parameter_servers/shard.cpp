@@ -1,0 +1,149 @@
+// A hash table with open addressing from ids to rows in blocks, with the rows before the last update for take-back.
+#include <lockstep/parameter_servers/shard.h>
+#include <lockstep/rows/initial_row.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace lockstep::parameter_servers {
+namespace {
+
+constexpr std::size_t kMostRowsOfBlock = 4096;
+constexpr std::size_t kNumbersOfBlock = std::size_t{1} << 20;
+constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
+constexpr std::size_t kAhead = 16;          // rows whose memory is asked for before it is needed
+constexpr std::int64_t kNone = -1;
+
+}  // namespace
+
+Shard::Shard(TableSpec table, const rows::RuleSettings& rule)
+    : table_(std::move(table)),
+      rule_(rule),
+      dim_(static_cast<std::size_t>(table_.dim)),
+      width_(dim_ * (1 + rows::state_names(rule.rule).size())),
+      rows_of_block_(std::clamp<std::size_t>(kNumbersOfBlock / width_, 1, kMostRowsOfBlock)),
+      places_(kFirstPlaces, kNone) {}
+
+// Where the search for an id begins.
+std::size_t Shard::place_of(std::int64_t id) const {
+  return static_cast<std::size_t>(rows::mixed(static_cast<std::uint64_t>(id))) & (places_.size() - 1);
+}
+
+// The place of an id, or the free one where it belongs.
+std::size_t Shard::find(std::int64_t id) const {
+  const auto mask = places_.size() - 1;
+  auto place = place_of(id);
+  while (places_[place] != kNone && ids_[static_cast<std::size_t>(places_[place])] != id) place = (place + 1) & mask;
+  return place;
+}
+
+float* Shard::row_of(std::int64_t slot) const {
+  const auto index = static_cast<std::size_t>(slot);
+  return blocks_[index / rows_of_block_].get() + index % rows_of_block_ * width_;
+}
+
+void Shard::grow() {
+  places_.assign(2 * places_.size(), kNone);
+  for (std::size_t slot = 0; slot < ids_.size(); ++slot) places_[find(ids_[slot])] = static_cast<std::int64_t>(slot);
+}
+
+// The slot of a row, which is made if it is not there.
+std::int64_t Shard::made(std::int64_t id) {
+  auto place = find(id);
+  if (places_[place] != kNone) return places_[place];
+  if (4 * (ids_.size() + 1) > 3 * places_.size()) {
+    grow();
+    place = find(id);
+  }
+  if (ids_.size() % rows_of_block_ == 0) blocks_.push_back(std::make_unique<float[]>(rows_of_block_ * width_));
+  places_[place] = size();
+  ids_.push_back(id);
+  float* row = row_of(places_[place]);
+  rows::initial_row(table_.seed, id, table_.deviation, {row, dim_});
+  for (std::size_t i = 0; i < rows::state_names(rule_.rule).size(); ++i) {
+    std::fill_n(row + (1 + i) * dim_, dim_, rows::initial_state(rule_, i));
+  }
+  return places_[place];
+}
+
+// In groups: what is looked for in memory comes for all rows of one at a time.
+void Shard::read(std::span<const std::int64_t> ids, float* weights) const {
+  std::array<const float*, kAhead> found{};
+  for (; !ids.empty(); ids = ids.subspan(std::min(kAhead, ids.size()))) {
+    const auto group = ids.first(std::min(kAhead, ids.size()));
+    for (const auto id : group) __builtin_prefetch(&places_[place_of(id)]);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const auto slot = places_[find(group[i])];
+      found.at(i) = slot == kNone ? nullptr : row_of(slot);
+      if (slot != kNone) __builtin_prefetch(found.at(i));
+    }
+    for (std::size_t i = 0; i < group.size(); ++i, weights += dim_) {
+      if (found.at(i) != nullptr) {
+        std::copy_n(found.at(i), dim_, weights);
+      } else {
+        rows::initial_row(table_.seed, group[i], table_.deviation, {weights, dim_});
+      }
+    }
+  }
+}
+
+void Shard::remember_from_here() {
+  if (!before_) before_.emplace();
+  before_->steps = steps_;
+  before_->slots.clear();
+  before_->numbers.clear();
+}
+
+// A row that was made meanwhile stays, with the numbers that it had when it was made: those that it would get again.
+void Shard::take_back() {
+  if (!before_) return;
+  steps_ = before_->steps;
+  // The first that was remembered of a row is the oldest.
+  for (auto i = std::ssize(before_->slots) - 1; i >= 0; --i) {
+    const auto index = static_cast<std::size_t>(i);
+    std::copy_n(before_->numbers.data() + index * width_, width_, row_of(before_->slots[index]));
+  }
+  before_.reset();
+}
+
+void Shard::update(std::span<const std::int64_t> ids, const float* gradients, const rows::RowUpdate& update) {
+  const auto states = rows::state_names(rule_.rule).size();
+  std::array<std::int64_t, kAhead> slots{};
+  for (; !ids.empty(); ids = ids.subspan(std::min(kAhead, ids.size()))) {
+    const auto group = ids.first(std::min(kAhead, ids.size()));
+    for (const auto id : group) __builtin_prefetch(&places_[place_of(id)]);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      slots.at(i) = made(group[i]);
+      __builtin_prefetch(row_of(slots.at(i)), /*for writing*/ 1);
+    }
+    for (std::size_t i = 0; i < group.size(); ++i, gradients += dim_) {
+      float* row = row_of(slots.at(i));
+      if (before_) {
+        before_->slots.push_back(slots.at(i));
+        before_->numbers.insert(before_->numbers.end(), row, row + width_);
+      }
+      rows::RowPlace place{.weights = row};
+      for (std::size_t k = 0; k < states; ++k) place.states.at(k) = row + (1 + k) * dim_;
+      rows::apply(update, gradients, place, dim_);
+    }
+  }
+}
+
+std::span<float> Shard::block(std::size_t index) {
+  return {blocks_[index].get(), std::min(rows_of_block_, ids_.size() - index * rows_of_block_) * width_};
+}
+
+void Shard::set_weights(std::int64_t id, std::span<const float> weights) {
+  std::ranges::copy(weights, row_of(made(id)));
+}
+
+void Shard::put(std::int64_t id, std::span<const float> row) { std::ranges::copy(row, row_of(made(id))); }
+
+std::int64_t Shard::bytes() const {
+  const auto of_rows = blocks_.size() * rows_of_block_ * width_ * sizeof(float);
+  const auto of_places = (places_.size() + ids_.size()) * sizeof(std::int64_t);
+  return static_cast<std::int64_t>(of_rows + of_places);
+}
+
+}  // namespace lockstep::parameter_servers

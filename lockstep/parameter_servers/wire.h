@@ -1,0 +1,63 @@
+// The requests of workers to parameter servers, as numbers: a header, and for pushes the numbers of rows.
+//
+//   pull    header, ids [n]                                        answer: rows [n, dim]
+//   push    header, counts [2 tables], ids [all n], rows by table  no answer
+//   confirm header                                                 answer: the completed steps, once all gradients of
+//                                                                  the worker's last one are in
+//   save    header                                                 no answer: workers and servers save together
+//   finish  header                                                 no answer
+//
+// Rows travel in pieces (messages.h).
+// Whatever a header says is checked before memory is taken for what follows. No libtorch here.
+#pragma once
+
+#include <lockstep/parameter_servers/partition.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lockstep::parameter_servers {
+
+enum class Request : std::int64_t { pull = 1, push = 2, save = 3, finish = 4, confirm = 5 };
+
+inline constexpr std::size_t kHeaderWords = 8;
+inline constexpr std::int64_t kMostIds = std::int64_t{1} << 26;      ///< of one request
+inline constexpr std::int64_t kMostNumbers = std::int64_t{1} << 30;  ///< the same, in float32
+using HeaderWords = std::array<std::int64_t, kHeaderWords>;
+
+struct Header {
+  Request request = Request::pull;
+  std::int64_t step = 0;   ///< completed steps: a pull wants the rows after them, a push is of the next one
+  std::int64_t table = 0;  ///< pull: its index
+  std::int64_t ids = 0;    ///< so many follow; finish: the signal that ended the run early, or 0
+  double lr = 0;           ///< push: the scheduled learning rate
+  double scale = 1;        ///< push: of the gradients, after their mean over workers
+  bool copy = false;       ///< push: for the server's copy of the rows of the server before it
+  bool operator==(const Header&) const = default;
+};
+
+HeaderWords encode(const Header& header);
+
+/// Error(data) for what encode() does not write for these tables, or what is beyond the limits.
+Header decode(const HeaderWords& words, std::span<const TableSpec> tables);
+
+/// What a push has of a table.
+struct PushedTable {
+  bool used = false;  ///< some backward pass of the worker had a gradient for it
+  std::int64_t rows = 0;
+  bool operator==(const PushedTable&) const = default;
+};
+std::vector<std::int64_t> encode(std::span<const PushedTable> pushed);
+/// Error(data) unless the counts are of these tables and make up `header`.
+std::vector<PushedTable> decode_counts(std::span<const std::int64_t> words, const Header& header,
+                                       std::span<const TableSpec> tables);
+
+/// Numbers of all rows of a push.
+std::int64_t numbers_of(std::span<const PushedTable> pushed, std::span<const TableSpec> tables);
+
+/// Error(data) unless they ascend, each once, inside the table.
+void require_ids(std::span<const std::int64_t> ids, const TableSpec& table);
+
+}  // namespace lockstep::parameter_servers

@@ -1,0 +1,32 @@
+// How the readers of .pth files report what is wrong with one.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::train {
+
+/// Throws Error(data) that names the file. Thread-safe.
+class PthError {
+ public:
+  explicit PthError(std::filesystem::path file) : file_(std::move(file)) {}
+
+  template <typename... Args>
+  [[noreturn]] void operator()(fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(ErrorKind::data, "pth", fmt::format(format, std::forward<Args>(args)...), {file_.string(), 0});
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
+/// How to get a file that can be read. It does not advise to load this one: torch.load runs what a file asks for.
+inline constexpr std::string_view kSavePlainly =
+    "save a plain state dict with Python: torch.save(model.state_dict(), \"weights.pth\")";
+
+}  // namespace lockstep::train

@@ -1,0 +1,13 @@
+// A step of a shard with one update.
+#pragma once
+
+#include <lockstep/parameter_servers/shard.h>
+
+namespace lockstep::parameter_servers {
+
+inline void update_rows(Shard& shard, const rows::SparseRows& gradients, const rows::RowUpdate& update) {
+  shard.count_step();
+  shard.update(gradients.ids, gradients.values.data(), update);
+}
+
+}  // namespace lockstep::parameter_servers
