@@ -28,6 +28,10 @@ std::string join(const std::string& path, std::string_view key) {
 // Overrides (line 0), which come last on the command line, come after the file.
 int place_in_file(const FilePosition& position) { return position.line > 0 ? position.line : INT_MAX; }
 
+std::string place_of(const FilePosition& position) {
+  return position.line > 0 ? fmt::format("{}:{}", position.file, position.line) : position.file;
+}
+
 class Reader final : public ConfigFields {
  public:
   Reader(const ConfigNode& node, std::string_view path) {
@@ -107,7 +111,7 @@ class Reader final : public ConfigFields {
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       const FilePosition& position = unknown[i]->value.position;
       if (i < kMostShown) {
-        unknown_.push_back({position, section.path, unknown[i]->key, section.keys});
+        unknown_.push_back({position, section.path, unknown[i]->key, section.keys, name_elsewhere(section, position)});
       } else {
         mistakes_.push_back({position, ""});  // counted only; sorted after those that are shown
       }
@@ -128,7 +132,19 @@ class Reader final : public ConfigFields {
     std::string section;
     std::string key;
     std::vector<std::string> keys;  ///< the section's keys
+    std::string named_elsewhere;    ///< what the section names, and where, if a later file does
   };
+
+  // A file that builds on another, or the command line, may name another part, which does not have the keys of the one
+  // before. A section has the place of the last file that gives it.
+  static std::string name_elsewhere(const Section& section, const FilePosition& position) {
+    constexpr const char* kName = "name";
+    const auto* name = section.node->find(kName);
+    const bool is_named = !section.path.empty() && name != nullptr && name->kind == ConfigNode::Kind::scalar;
+    if (!is_named || position.line == 0 || name->position.file == position.file) return {};
+    if (name->position.line > 0 && name->position.file != section.node->position.file) return {};
+    return fmt::format("{} is {} by {}", join(section.path, kName), cut_text(name->scalar), place_of(name->position));
+  }
 
   std::string describe(const UnknownKey& unknown) const {
     return fmt::format("there is no key '{}'{} (keys {}: {})", cut_text(join(unknown.section, unknown.key)),
@@ -138,6 +154,10 @@ class Reader final : public ConfigFields {
 
   // "; did you mean ...?", or nothing.
   std::string meant_by(const UnknownKey& unknown) const {
+    if (!unknown.named_elsewhere.empty()) {
+      return fmt::format("; {}, and this line is for another: build on a file that has no section {}",
+                         unknown.named_elsewhere, unknown.section);
+    }
     const std::string path = join(unknown.section, unknown.key);
     for (const std::string_view name : {std::string_view(path), std::string_view(unknown.key)}) {
       if (auto instead = here_instead_of(name, known_); !instead.empty()) return instead;
@@ -167,10 +187,6 @@ class Reader final : public ConfigFields {
   std::vector<ConfigMistake> mistakes_;
 };
 
-std::string at(const FilePosition& position) {
-  return position.line > 0 ? fmt::format("{}:{}", position.file, position.line) : position.file;
-}
-
 [[noreturn]] void fail_with(std::vector<ConfigMistake> mistakes) {
   // Mistakes without text are sorted after the others of their line.
   std::ranges::stable_sort(mistakes, {}, [](const ConfigMistake& each) {
@@ -180,7 +196,7 @@ std::string at(const FilePosition& position) {
   if (mistakes.size() == 1) throw Error(ErrorKind::config, "config", mistakes.front().text, first);
   std::string text = fmt::format("{} mistakes:", mistakes.size());
   for (std::size_t i = 0; i < std::min(mistakes.size(), kMostShown); ++i) {
-    text += fmt::format("\n  {}: {}", at(mistakes[i].position), mistakes[i].text);
+    text += fmt::format("\n  {}: {}", place_of(mistakes[i].position), mistakes[i].text);
   }
   if (mistakes.size() > kMostShown) text += fmt::format("\n  and {} more", mistakes.size() - kMostShown);
   text += "\nstart with the first";

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
@@ -219,6 +220,17 @@ std::vector<std::string> classes_of(const train::Prediction& all, const Measurin
   return train::class_names(config, program.make(config));
 }
 
+/// Where a seed is given and nothing is drawn with it.
+void warn_of_idle_seed(const PredictArguments& arguments, const train::RunConfig& config) {
+  constexpr std::string_view kSeed = "system.seed=";
+  const auto overrides = all_overrides(arguments);
+  const bool is_given = std::ranges::any_of(overrides, [&](const auto& each) { return each.starts_with(kSeed); });
+  if (!is_given || config.data.eval_transforms.kind != ConfigNode::Kind::null) return;
+  log_warning("system.seed changes nothing here: {}",
+              has_prompts(arguments) ? "texts are drawn with task.text_seed, where task.temperature is above 0"
+                                     : "weights are read, and nothing is drawn");
+}
+
 /// Error(invalid_argument) for flags that contradict each other.
 void check_flags(const PredictArguments& arguments, const MeasuringProgram& program) {
   const auto refuse = [](bool wrong, std::string_view reason) {
@@ -331,13 +343,18 @@ int predict(PredictArguments arguments, const MeasuringProgram& program) {
   const auto act = [&](Trainer& trainer) {
     if (!trainer.is_rank()) return;
     const auto& world = trainer.world();
-    if (world.rank <= 0) require_writable(arguments);
+    if (world.rank <= 0) {
+      require_writable(arguments);
+      if (!program.has_own_model) warn_of_idle_seed(arguments, config);
+    }
     if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
     named = named_samples(arguments, config, world.size);
     const auto all = trainer.predict(named, arguments.out);
     if (world.rank != 0) return;
     leave_predictions(arguments, all,
-                      {.classes = classes.empty() ? classes_of(all, program, config) : classes, .top = arguments.top});
+                      {.classes = classes.empty() ? classes_of(all, program, config) : classes,
+                       .names_all = !classes.empty(),
+                       .top = arguments.top});
   };
   return run_program(
       config, [&] { return with_example(program.make(config), named, config); },

@@ -52,9 +52,9 @@ class Lines {
       const auto classes = logits->second.size(1);
       probabilities_ = logits->second.to(torch::kFloat).softmax(1);
       const auto names = static_cast<std::int64_t>(options.classes.size());
-      if (names > classes) {
-        fail(ErrorKind::invalid_argument, "predict", "there are {} names of classes, and the model has {} classes",
-             names, classes);
+      if (names > classes || (options.names_all && names != classes)) {
+        fail(ErrorKind::invalid_argument, "predict", "there are {} names of classes, and the model has {} classes{}",
+             names, classes, options.names_all ? "; --classes names all of them, one a line" : "");
       }
     }
     if (options.top > 0 && !has_classes) {

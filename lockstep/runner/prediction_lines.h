@@ -11,13 +11,14 @@ namespace lockstep::runner {
 
 struct LineOptions {
   std::vector<std::string> classes;  ///< names of classes, by number; empty: none
+  bool names_all = false;            ///< there must be a name for each class
   std::int64_t top = 0;              ///< so many of the most probable classes; 0: only the most probable one
 };
 
 /// A JSON object in a line for each sample: `index`; what it is known as; `class`, `class_name`, `probability` and
 /// other numbers that are predicted of it, `top`, lists of up to 16 numbers (not logits), texts; or `left_out`, why it
 /// has none of these. Bytes that are not UTF-8 are replaced. Error(invalid_argument) for `top` without logits of
-/// classes, and for other numbers of names than classes.
+/// classes, and for more names than classes, or other numbers of them where names_all.
 std::string json_lines_of(const train::Prediction& all, const LineOptions& options);
 
 /// The same as a table with a header: a list has columns NAME_1, NAME_2, ..., and the N-th of `top` has top_N,

@@ -46,20 +46,7 @@ struct TableFile {
   std::string name;
   std::vector<TableRow> rows;
   std::int64_t all = 0;  // with those that were left out
-};
-
-/// Of a column.
-struct Spread {
-  double mean = 0;
-  double deviation = 1;
-};
-
-/// What is learnt from the training file.
-struct Statistics {
-  std::vector<Spread> numbers;
-  std::vector<Spread> targets;
-  std::vector<std::vector<std::string>> vocabularies;
-  std::vector<std::string> classes;
+  bool has_targets = true;
 };
 
 class TableDataset final : public Dataset {
@@ -97,15 +84,22 @@ struct TablePlaces {
   std::vector<std::size_t> numbers, categories, targets, keys;
 };
 
-/// Reads the rows of a file, of cells that are numbers where they should be.
+/// Whether what is odd about a file is logged.
+enum class Says { all, nothing };
+
+/// Reads the rows of a file, of cells that are numbers where they should be. Where `needs_targets` is false, it may
+/// have none.
 class TableReader {
  public:
-  TableReader(const TableOptions& options, const std::string& file, std::string_view key)
+  TableReader(const TableOptions& options, const std::string& file, std::string_view key, bool needs_targets = true,
+              Says says = Says::all)
       : options_(options),
+        needs_targets_(needs_targets),
+        says_(says),
         file_(file, key),
         reader_(text_of(file_), file, separator_of(options), options.trim),
         cells_(options, file) {
-    data::check_encoding(text_of(file_), file);
+    if (says_ == Says::all) data::check_encoding(text_of(file_), file);
     if (options.columns.empty()) {
       const auto header = reader_.next();
       if (!header) fail(ErrorKind::config, key, "{} is empty; its first line names the columns", file);
@@ -114,12 +108,18 @@ class TableReader {
       header_ = options.columns;
       refuse_header(key);
     }
-    places_ = {places_of(options.numbers, "data.numbers"), places_of(options.categories, "data.categories"),
-               places_of(options.targets, "data.targets"), places_of(options.keys, "data.keys")};
+    places_ = {places_of(options.numbers, "data.numbers"),
+               places_of(options.categories, "data.categories"),
+               {},
+               places_of(options.keys, "data.keys")};
+    const auto is_there = [this](const std::string& name) { return place_of(name).has_value(); };
+    if (needs_targets || std::ranges::all_of(options.targets, is_there)) {
+      places_.targets = places_of(options.targets, "data.targets");
+    }
   }
 
   TableFile read() {
-    TableFile table{file_.name(), {}, 0};
+    TableFile table{file_.name(), {}, 0, !places_.targets.empty()};
     data::BadItems bad(options_.on_error == "skip", "rows of " + file_.name());
     for (bool more = true; more;) {
       bad.try_to([&] {
@@ -129,6 +129,7 @@ class TableReader {
       });
     }
     table.all = bad.count() + static_cast<std::int64_t>(table.rows.size());
+    if (says_ == Says::nothing) return table;
     bad.report(table.all);
     cells_.log_notes();
     return table;
@@ -187,17 +188,23 @@ class TableReader {
   std::vector<std::size_t> places_of(const std::vector<std::string>& wanted, std::string_view key) const {
     std::vector<std::size_t> places;
     for (const auto& name : wanted) {
-      auto found = std::ranges::find(header_, name);
-      // As they were written before cells were trimmed.
-      if (found == header_.end() && options_.trim) found = std::ranges::find(header_, trimmed(name));
-      if (found == header_.end()) {
+      const auto found = place_of(name);
+      if (!found) {
         const auto meant = did_you_mean(name, header_);
         fail(ErrorKind::config, key, "{} has no column '{}'{}", file_.name(), cut_text(name),
              meant.empty() ? advice_on_header() : meant);
       }
-      places.push_back(static_cast<std::size_t>(found - header_.begin()));
+      places.push_back(*found);
     }
     return places;
+  }
+
+  std::optional<std::size_t> place_of(const std::string& name) const {
+    auto found = std::ranges::find(header_, name);
+    // As they were written before cells were trimmed.
+    if (found == header_.end() && options_.trim) found = std::ranges::find(header_, trimmed(name));
+    if (found == header_.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - header_.begin());
   }
 
   double number_of(const data::CsvRow& row, std::size_t place, bool may_be_missing) {
@@ -247,7 +254,10 @@ class TableReader {
       out.categories.push_back(category_of(row, place, options_.fill_category));
     }
     for (const auto place : places_.targets) {
-      if (options_.target == "category") {
+      if (!needs_targets_) {
+        out.label = row.cells[place];
+        out.targets.push_back(cells_.number_of(row.cells[place]).value_or(kMissing));
+      } else if (options_.target == "category") {
         out.label = category_of(row, place, "");
       } else {
         out.targets.push_back(number_of(row, place, false));
@@ -257,6 +267,8 @@ class TableReader {
   }
 
   const TableOptions& options_;
+  bool needs_targets_;
+  Says says_;
   data::MappedFile file_;
   data::CsvReader reader_;
   TableCells cells_;
@@ -265,7 +277,8 @@ class TableReader {
 };
 
 /// Of those that are not missing.
-Spread spread_of(const std::vector<TableRow>& rows, std::vector<double> TableRow::*columns, std::size_t column) {
+ColumnSpread spread_of(const std::string& name, const std::vector<TableRow>& rows,
+                       std::vector<double> TableRow::*columns, std::size_t column) {
   double sum = 0, squares = 0, count = 0;
   for (const auto& row : rows) {
     const double number = (row.*columns)[column];
@@ -277,24 +290,29 @@ Spread spread_of(const std::vector<TableRow>& rows, std::vector<double> TableRow
     if (!std::isnan(number)) squares += (number - mean) * (number - mean);
   }
   const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-  return {mean, deviation > 0 ? deviation : 1};  // a column of equal numbers becomes zeros
+  return {name, mean, deviation > 0 ? deviation : 1};  // a column of equal numbers becomes zeros
 }
 
-Statistics statistics_of(const TableFile& train, const TableOptions& options) {
-  Statistics out;
+TableStatistics statistics_of(const TableFile& train, const TableOptions& options) {
+  TableStatistics out;
+  out.standardizes = options.standardize;
+  out.standardizes_targets = options.standardize_targets;
+  const bool has_classes = options.target == "category";
   for (std::size_t i = 0; i < options.numbers.size(); ++i) {
-    out.numbers.push_back(spread_of(train.rows, &TableRow::numbers, i));
+    out.numbers.push_back(spread_of(options.numbers[i], train.rows, &TableRow::numbers, i));
   }
-  for (std::size_t i = 0; options.standardize_targets && i < options.targets.size(); ++i) {
-    out.targets.push_back(spread_of(train.rows, &TableRow::targets, i));
+  for (std::size_t i = 0; !has_classes && i < options.targets.size(); ++i) {
+    out.targets.push_back(spread_of(options.targets[i], train.rows, &TableRow::targets, i));
   }
   std::set<std::string> classes;
   std::vector<std::set<std::string>> words(options.categories.size());
   for (const auto& row : train.rows) {
     for (std::size_t i = 0; i < words.size(); ++i) words[i].insert(row.categories[i]);
-    if (options.target == "category") classes.insert(row.label);
+    if (has_classes) classes.insert(row.label);
   }
-  for (const auto& each : words) out.vocabularies.emplace_back(each.begin(), each.end());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    out.categories.push_back({options.categories[i], {words[i].begin(), words[i].end()}});
+  }
   out.classes.assign(classes.begin(), classes.end());
   return out;
 }
@@ -306,23 +324,36 @@ std::optional<std::size_t> place_in(const std::vector<std::string>& vocabulary, 
   return static_cast<std::size_t>(found - vocabulary.begin());
 }
 
-std::vector<float> features_of(const TableRow& row, const TableOptions& options, const Statistics& of,
+/// "Paris, Rome", and how many more.
+std::string some_of(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < words.size() && i < kMost; ++i) shown.push_back(cut_text(words[i], 40));
+  const auto more = words.size() - shown.size();
+  return fmt::format("{}{}", fmt::join(shown, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::vector<float> features_of(const TableRow& row, const TableOptions& options, const TableStatistics& of,
                                const std::string& file) {
   std::vector<float> out;
   const auto fill = parse_number(options.fill);  // else the mean
   for (std::size_t i = 0; i < row.numbers.size(); ++i) {
-    const auto& [mean, deviation] = of.numbers[i];
+    const auto& [column, mean, deviation] = of.numbers[i];
     const double number = std::isnan(row.numbers[i]) ? fill.value_or(mean) : row.numbers[i];
     out.push_back(static_cast<float>(options.standardize ? (number - mean) / deviation : number));
   }
   for (std::size_t i = 0; i < row.categories.size(); ++i) {
-    const auto place = place_in(of.vocabularies[i], row.categories[i]);
+    const auto& words = of.categories[i].words;
+    const auto place = place_in(words, row.categories[i]);
     if (!place && options.unknown == "fail") {
-      bad_row(file, row.line, "column {} has '{}', which the training file does not have{}; data.unknown can be zeros",
-              options.categories[i], cut_text(row.categories[i]), did_you_mean(row.categories[i], of.vocabularies[i]));
+      bad_row(file, row.line,
+              "column {} has '{}', which was not there in training{}; there were {}. data.unknown=zeros takes such "
+              "words for none of these, data.on_error=skip leaves out their rows",
+              cut_text(options.categories[i]), cut_text(row.categories[i]), did_you_mean(row.categories[i], words),
+              some_of(words));
     }
     const auto first = out.size();
-    out.resize(first + of.vocabularies[i].size());
+    out.resize(first + words.size());
     if (place) out[first + *place] = 1;
   }
   return out;
@@ -433,40 +464,76 @@ void describe(ConfigFields& fields, TableOptions& options) {
                "columns, such as a customer's number, that lockstep predict writes beside what is predicted of a row");
 }
 
+TableStatistics learn_table(const TableOptions& options) {
+  check_table(options);
+  const data::BadItemsTaken passed_over;
+  auto table = TableReader(options, options.train, "data.train", /*needs_targets=*/true, Says::nothing).read();
+  if (options.folds > 0) take_fold(table.rows, options);
+  return statistics_of(table, options);
+}
+
+Batch table_example(const TableOptions& options) {
+  if (!options.statistics) return load_table(options, data::Split::train)->example();
+  check_table(options);
+  require_columns_of(*options.statistics, options);
+  auto width = static_cast<std::int64_t>(options.numbers.size());
+  for (const auto& each : options.statistics->categories) width += std::ssize(each.words);
+  const auto count = static_cast<std::int64_t>(options.targets.size());
+  Tensors tensors{{kFeatures, at::zeros({1, width})}};
+  if (options.target == "category") {
+    tensors.emplace(kLabels, at::zeros({1}, at::kLong));
+  } else {
+    tensors.emplace(kTargets, at::zeros({1, count}));
+  }
+  if (options.standardize_targets) {
+    tensors.emplace(kTargetMean, at::zeros({1, count}));
+    tensors.emplace(kTargetDeviation, at::ones({1, count}));
+  }
+  return from_tensors(std::move(tensors))->example();
+}
+
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split) {
   const bool trains = split == data::Split::train;
+  const bool needs_targets = trains || options.needs_targets;
   check_table(options);
+  if (options.statistics) require_columns_of(*options.statistics, options);
   if (!trains && options.eval.empty() && options.folds == 0) return nullptr;
-  auto table = TableReader(options, options.train, "data.train").read();
-  std::vector<TableRow> held_out;
-  if (options.folds > 0) held_out = take_fold(table.rows, options);
-  const auto statistics = statistics_of(table, options);
-  if (!trains && options.folds > 0) {
-    table.rows = std::move(held_out);
-  } else if (!trains) {
-    table = TableReader(options, options.eval, "data.eval").read();
+  const bool has_file = !trains && options.folds == 0;
+  TableFile table;
+  auto statistics = options.statistics;
+  if (!has_file || !statistics) {
+    table = TableReader(options, options.train, "data.train").read();
+    std::vector<TableRow> held_out;
+    if (options.folds > 0) held_out = take_fold(table.rows, options);
+    if (!statistics) statistics = std::make_shared<const TableStatistics>(statistics_of(table, options));
+    if (!trains && options.folds > 0) table.rows = std::move(held_out);
   }
+  if (has_file) table = TableReader(options, options.eval, "data.eval", needs_targets).read();
 
+  const auto& classes = statistics->classes;
   std::vector<at::Tensor> features, targets;
   std::vector<std::int64_t> labels;
   std::vector<std::vector<std::pair<std::string, std::string>>> keys;
   data::BadItems bad(options.on_error == "skip", "rows of " + table.name);
   TableCells notes(options, table.name);
+  const auto label_of = [&](const TableRow& row) -> std::int64_t {
+    constexpr std::int64_t kUnknown = -1;
+    auto label = place_in(classes, row.label);
+    if (!label) {
+      label = class_but_for_a_dot(classes, row.label);
+      if (label) notes.note_dot(options.targets.front(), row.label, row.line);
+    }
+    if (label) return static_cast<std::int64_t>(*label);
+    if (!needs_targets) return kUnknown;
+    bad_row(table.name, row.line, "the class '{}' of column {} was not there in training{}; there were {}",
+            cut_text(row.label), cut_text(options.targets.front()), did_you_mean(row.label, classes), some_of(classes));
+  };
   for (const auto& row : table.rows) {
     bad.try_to([&] {
-      const auto values = features_of(row, options, statistics, table.name);
-      if (options.target == "category") {
-        auto label = place_in(statistics.classes, row.label);
-        if (!label) {
-          label = class_but_for_a_dot(statistics.classes, row.label);
-          if (label) notes.note_dot(options.targets.front(), row.label, row.line);
-        }
-        if (!label) {
-          bad_row(table.name, row.line, "the class '{}' of column {} is not in the training file{}",
-                  cut_text(row.label), cut_text(options.targets.front()), did_you_mean(row.label, statistics.classes));
-        }
-        labels.push_back(static_cast<std::int64_t>(*label));
-      } else {
+      const auto values = features_of(row, options, *statistics, table.name);
+      if (table.has_targets && options.target == "category") {
+        labels.push_back(label_of(row));
+      } else if (table.has_targets) {
         targets.push_back(at::tensor(row.targets, at::kFloat));
       }
       features.push_back(at::tensor(values, at::kFloat));
@@ -479,20 +546,17 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
     fail(ErrorKind::config, trains ? "data.train" : "data.eval", "{} has no rows that can be used", table.name);
   }
   Tensors tensors{{kFeatures, at::stack(features)}};
-  if (options.target == "category") {
-    tensors.emplace(kLabels, at::tensor(labels, at::kLong));
-  } else {
-    tensors.emplace(kTargets, at::stack(targets));
-  }
+  if (!labels.empty()) tensors.emplace(kLabels, at::tensor(labels, at::kLong));
+  if (!targets.empty()) tensors.emplace(kTargets, at::stack(targets));
   if (options.standardize_targets) {
     std::vector<double> means, deviations;
-    for (const auto& [mean, deviation] : statistics.targets) means.push_back(mean), deviations.push_back(deviation);
+    for (const auto& each : statistics->targets) means.push_back(each.mean), deviations.push_back(each.deviation);
     const auto rows = static_cast<std::int64_t>(features.size());
     tensors.emplace(kTargetMean, at::tensor(means, at::kFloat).expand({rows, -1}));
     tensors.emplace(kTargetDeviation, at::tensor(deviations, at::kFloat).expand({rows, -1}));
   }
-  return with_sampling(std::make_shared<TableDataset>(std::move(tensors), statistics.classes, std::move(keys)),
-                       options.sampling, split, labels);
+  return with_sampling(std::make_shared<TableDataset>(std::move(tensors), classes, std::move(keys)), options.sampling,
+                       split, labels);
 }
 
 }  // namespace lockstep::samples

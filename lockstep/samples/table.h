@@ -4,6 +4,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/samples/table_statistics.h>
 
 #include <memory>
 #include <string>
@@ -42,17 +43,31 @@ struct TableOptions {
   std::string sampling = "each";     ///< each or balanced (balanced.h)
   std::string on_error = "fail";     ///< fail or skip
   std::vector<std::string> keys;     ///< columns that predictions have beside them (Dataset::known_as)
+
+  /// No key: those of the run whose weights are used; nullptr: those of the training file as it is now.
+  std::shared_ptr<const TableStatistics> statistics = nullptr;
+  /// No key: a file to predict for may lack the targets, or have other words for them.
+  bool needs_targets = true;
 };
 void describe(ConfigFields& fields, TableOptions& options);
 
-/// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are those of the rows that are
-/// trained on. Columns that no option names are not read. Lines that begin with | and have one cell are comments.
-/// nullptr for the test split without a file and without folds. With `folds` a row's part follows from the number of
-/// the row alone; parts are equal but for one row.
+/// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are options.statistics, or else
+/// those of the rows that are trained on. Without options.needs_targets the test split has no `targets` or `labels`
+/// where its file lacks the column; a cell that is no number is NaN, and an unknown class -1. Columns that no option
+/// names are not read. Lines that begin with | and have one cell are comments. nullptr for the test split without a
+/// file and without folds. With `folds` a row's part follows from the number of the row alone; parts are equal but for
+/// one row.
 ///
 /// Error(config) for a missing file, a column that the header lacks (with the nearest), and options that contradict
 /// each other; Error(data) with file and line for a row with another number of cells, a cell that is not a finite
 /// number, is missing, or has a category that training lacks.
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split);
+
+/// The statistics of the rows that are trained on, without those that cannot be used, of which nothing is said: reading
+/// them does. Errors of the columns as load_table().
+TableStatistics learn_table(const TableOptions& options);
+
+/// A batch of one sample as load_table() makes them: of options.statistics, without reading a file, if there are some.
+Batch table_example(const TableOptions& options);
 
 }  // namespace lockstep::samples

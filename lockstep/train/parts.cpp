@@ -126,6 +126,9 @@ std::vector<DataPart> data_parts() {
   parts.push_back(from_files("image_list", "pictures that a list names with their labels", samples::load_image_list));
   parts.push_back(from_files("image_lmdb", "pictures and labels in LMDB, as for CRNN", samples::load_image_lmdb));
   parts.push_back(from_files("csv", "columns of numbers and categories of a CSV file", samples::load_table));
+  parts.back().example = [](const PartOptions& options) {
+    return samples::table_example(options.as<samples::TableOptions>());
+  };
   parts.push_back(criteo());
   parts.push_back(from_files("token_stream", "documents of many files as windows of tokens, read in order",
                              samples::load_token_stream));

@@ -11,10 +11,12 @@
 #include <lockstep/parameter_servers/division.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/used.h>
+#include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/configuration/own_program.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/evaluation/class_names.h>
+#include <lockstep/train/evaluation/learned_table.h>
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
@@ -194,7 +196,7 @@ void require_no_folder(const std::filesystem::path& file) {
 
 // Only now that this run may go on there: one that is refused leaves everything as it was.
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
-                     bool goes_on) {
+                     bool goes_on, const std::string& table) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
     tell(console,
          fmt::format(
@@ -210,6 +212,35 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
   const auto text = (config.model.is_own ? own_program_line(program) : "") + print_config(config);
   prepare(goes_on, [&] { write_file_atomically(work_dir.config(), text); });
   if (!classes.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.classes(), classes_text(classes)); });
+  if (!table.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.table(), table); });
+}
+
+/// Where the run began from whose checkpoint this one goes on; empty: it begins.
+std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
+  const auto& resume = config.checkpoint.resume;
+  if (goes_on || (resume == "auto" && !list_checkpoints(checkpoint_folder_of(config)).empty())) {
+    return config.system.work_dir;
+  }
+  return resume == "auto" || resume == "none" ? std::filesystem::path() : std::filesystem::path(resume);
+}
+
+/// What a table is read with, on all ranks (learned_table.h): those of the run that this one goes on from, whatever has
+/// become of its file since; for a new one those of the file. A collective.
+std::string learned_table(const RunConfig& config, const Group& group, Console& console, bool goes_on) {
+  if (!has_table(config)) return {};
+  std::string table;
+  if (group.rank() == 0) {
+    const auto kept = table_of_run(beginning_of(config, goes_on));
+    const auto found = goes_on && !kept.empty() ? std::string() : table_of_training(config);
+    const auto difference = kept.empty() || found.empty() ? std::string() : difference_of_tables(kept, found);
+    if (!difference.empty()) {
+      tell(console, fmt::format("data.train is another than when the run began ({}): numbers and words are read with "
+                                "the means, deviations and words of then, as {} has them",
+                                difference, kTableFile));
+    }
+    table = kept.empty() ? found : kept;
+  }
+  return share_text(table, group);
 }
 
 // The result of a run that a signal ended: that of this rank, else the usual one, SIGTERM.
@@ -293,40 +324,43 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   return std::nullopt;
 }
 
-RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+RunResult train_and_report(const RunConfig& given, const Program& parts, const Group& group, const WorkDir& work_dir,
                            RunLock& lock, Kept& kept, const std::shared_ptr<StopSignals>& signals,
                            std::optional<TablePlace> tables = std::nullopt) {
   const Group everyone = tables ? tables->everyone : group;
   const auto& world = group.world();
-  const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
-  Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off, wants_colours());
-  apply_runtime(config.system);
+  const auto style = progress_style(given.callbacks.progress, stdout_is_terminal());
+  Console console(has_console(given, world), world.rank == 0 ? style : ProgressStyle::off, wants_colours());
+  apply_runtime(given.system);
   const auto how = fmt::format("; backend {}, device {}, {} thread(s) a rank", group.backend(),
-                               describe_device(choose_device(config, group), config.system), config.system.threads);
+                               describe_device(choose_device(given, group), given.system), given.system.threads);
   log_info("{}{}", describe(world), how);
   auto shown = world;
   if (find(current_environment(), "LOCKSTEP_VERBOSE").value_or("") != "1") shown.evidence.clear();
   console.line(describe(shown) + how);
-  for (const auto& variable : overruled_variables(config.system, current_environment())) {
-    tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
+  for (const auto& variable : overruled_variables(given.system, current_environment())) {
+    tell(console, fmt::format("{} does not count: system.threads is {}", variable, given.system.threads));
   }
-  require_same_settings(common_settings(config), everyone);
-  if (tables && most_ahead(config.parallel.server)) {
+  require_same_settings(common_settings(given), everyone);
+  if (tables && most_ahead(given.parallel.server)) {
     tell(console,
          fmt::format("parallel.server.consistency is {}: workers do not wait for each other, so every run gets "
                      "other numbers",
-                     config.parallel.server.consistency));
+                     given.parallel.server.consistency));
   }
   const bool recovers = can_rejoin(group);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
-  if (tables) in_memory = with_rows_of(*tables, config, std::move(in_memory), kept, console);
+  if (tables) in_memory = with_rows_of(*tables, given, std::move(in_memory), kept, console);
   const bool goes_on = in_memory.has_value();
   lock.hold(group, console, goes_on);
+  const auto table = learned_table(given, group, console, goes_on);
+  const RunConfig config = with_table(given, table);
+  const Program program = complete_program(with_data_of(parts, config), config);
   const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
   if (world.rank == 0) prepare(goes_on, [&] { save_strategy_file(followed, program, group.size()); });
   if (world.rank == 0) prepare_folders(config, work_dir, goes_on);
   Session session(followed, config, program, group, console, kept.fault, std::move(in_memory), std::move(tables));
-  if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
+  if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on, table);
   kept.state.reset();  // the session has it
   RunResult result;
   try {
@@ -345,6 +379,7 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   }
   if (result.ended_by) return result;
   for (const auto& words : session.closing_words()) tell(console, words);
+  if (const auto advice = advice_on_targets(config, result.evaluation)) tell(console, *advice);
   tell(console,
        fmt::format("done: {}{:.1f} samples/s; see {}", result.evaluation ? values_text(*result.evaluation) + ", " : "",
                    result.samples_per_s, config.system.work_dir));
@@ -358,17 +393,17 @@ std::vector<LockedFolder> locked_folders(const RunConfig& config) {
 }
 
 /// As a worker or a server, of which the last ranks of the job are. A server leaves stop signals to the workers.
-RunResult run_with_servers(const RunConfig& config, const Program& program, const Group& everyone, int servers,
+RunResult run_with_servers(const RunConfig& config, const Program& parts, const Group& everyone, int servers,
                            const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows,
                            const std::shared_ptr<StopSignals>& signals) {
   auto division = parameter_servers::divide(everyone, servers);
   if (division.group) {
     return train_and_report(
-        config, program, *division.group, work_dir, lock, kept, signals,
+        config, parts, *division.group, work_dir, lock, kept, signals,
         TablePlace{.everyone = everyone, .pairs = std::move(division.pairs), .workers = division.workers});
   }
   RunResult result;
-  result.ended_by = serve_run(config, program, division, everyone, kept_rows);
+  result.ended_by = serve_run(config, complete_program(parts, config), division, everyone, kept_rows);
   if (result.ended_by) result.signals = signals;
   result.steps = kept_rows.rows->step;
   if (can_rejoin(everyone)) {
@@ -384,7 +419,7 @@ RunConfig with_own_tables(RunConfig config) {
   return config;
 }
 
-RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optional<Group>& group) {
+RunResult run_as_rank(const RunConfig& asked, const Program& parts, std::optional<Group>& group) {
   const int servers = count_of_servers(asked);
   const RunConfig config = servers > 0 ? asked : with_own_tables(asked);
   const WorkDir work_dir(config.system.work_dir);
@@ -395,9 +430,9 @@ RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optio
     const auto signals = std::make_shared<StopSignals>();
     try {
       if (servers > 0) {
-        return run_with_servers(config, program, of_generation, servers, work_dir, lock, kept, kept_rows, signals);
+        return run_with_servers(config, parts, of_generation, servers, work_dir, lock, kept, kept_rows, signals);
       }
-      return train_and_report(config, program, of_generation, work_dir, lock, kept, signals);
+      return train_and_report(config, parts, of_generation, work_dir, lock, kept, signals);
     } catch (...) {
       kept.signal = signals->noted();
       throw;
@@ -418,10 +453,10 @@ RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optio
 RunResult run_training(const RunConfig& given, const Program& parts, std::optional<Group>& group) {
   const auto config = config_of(parts, given);
   check_run_config(config);
-  const auto program = complete_program(parts, config);
-  if (can_rejoin(*group)) return run_as_rank(config, program, group);
+  complete_program(parts, config);  // its errors come before anything is written
+  if (can_rejoin(*group)) return run_as_rank(config, parts, group);
   try {
-    return run_as_rank(config, program, group);
+    return run_as_rank(config, parts, group);
   } catch (const c10::Error& error) {
     group->abort(error.what_without_backtrace());
     throw;

@@ -89,7 +89,7 @@ Model model_without_memory(const RunConfig& config, const Program& program) {
   return model;
 }
 
-std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config) {
+std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config, WeightsFor purpose) {
   const std::filesystem::path file = *config.weights;
   try {
     return load_weights(*model.module, file,
@@ -98,6 +98,7 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
                          .except = config.weights_except,
                          .rename = renames_of(config),
                          .strict = config.weights_strict,
+                         .whole = purpose == WeightsFor::measuring,
                          .average = config.weights_average});
   } catch (const Error& error) {
     // Another file, or another key beside it, would do; but a disk that fails is not the configuration's mistake.
@@ -112,7 +113,7 @@ std::vector<std::string> first_weights(const Model& model, const ModelConfig& co
   const auto* part = config.is_own ? nullptr : find_part(parts_or_shipped(config.parts).models, config.name);
   if (part != nullptr && part->start) remarks = part->start(options_of(config, *part), *model.module);
   if (!config.weights) return remarks;
-  auto loaded = start_from_weights(model, config);
+  auto loaded = start_from_weights(model, config, WeightsFor::training);
   remarks.push_back(fmt::format("starting from the weights in {}", *config.weights));
   remarks.insert(remarks.end(), loaded.begin(), loaded.end());
   return remarks;

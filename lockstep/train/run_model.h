@@ -20,9 +20,12 @@ Model make_model(const RunConfig& config, const Program& program, const c10::Dev
 /// The same with shapes only, without memory for parameters.
 Model model_without_memory(const RunConfig& config, const Program& program);
 
+/// What comes after: a model that is measured has no use for tensors with random values.
+enum class WeightsFor { training, measuring };
+
 /// Loads model.weights into the model; returns lines for the log. Error(config) when the file does not hold weights of
-/// this model.
-std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config);
+/// this model; for measuring also where tensors would keep their random values, whatever the configuration allows.
+std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config, WeightsFor purpose);
 
 /// What a run begins with: the weights that the model's part loads (ModelPart::start), then model.weights, if given.
 /// Returns lines for people. Errors of both.

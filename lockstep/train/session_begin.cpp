@@ -187,6 +187,12 @@ void Session::tell_of_run() {
                   eval_data_ ? fmt::format(" and {} to evaluate on", with_separators(eval_data_->dataset->size())) : "",
                   with_separators(plan_.total_steps), global_batch_size() * config_.train.accumulate,
                   with_separators(plan_.steps_per_epoch)));
+  const auto classes = std::ssize(train_data_.dataset->classes());
+  if (classes == 0 || config_.model.is_own || has_task(config_) || config_.model.num_classes <= classes) return;
+  train::tell(console_,
+              fmt::format("model.num_classes is {}, and {} has {} classes: the other outputs of the model are "
+                          "of no class",
+                          config_.model.num_classes, config_.data.name, classes));
 }
 
 // With a batch of all ranks, their number may come to be any.

@@ -59,7 +59,7 @@ std::vector<std::filesystem::path> paths_of_run(const RunConfig& config) {
   const std::filesystem::path folder = config.system.work_dir;
   std::vector<std::filesystem::path> paths{checkpoint_folder_of(config)};
   for (const auto* name : {"config.yaml", "metrics.jsonl", "loss.svg", "result.json", "model.safetensors", "model.pt",
-                           "plan.json", "lock", "log", "log/rank.0", "pictures", kClassesFile}) {
+                           "plan.json", "lock", "log", "log/rank.0", "pictures", kClassesFile, kTableFile}) {
     paths.push_back(folder / name);
   }
   if (config.callbacks.tensorboard) paths.push_back(folder / "tensorboard");

@@ -13,6 +13,9 @@ namespace lockstep::train {
 /// The names of the classes that a run learns, in the order of their numbers: a list of JSON.
 inline constexpr const char* kClassesFile = "classes.json";
 
+/// The statistics of the table that a run learns with (samples/table_statistics.h).
+inline constexpr const char* kTableFile = "table.json";
+
 class WorkDir {
  public:
   explicit WorkDir(std::filesystem::path path) : path_(std::move(path)) {}
@@ -29,6 +32,7 @@ class WorkDir {
   std::filesystem::path pictures() const { return path_ / "pictures"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path classes() const { return path_ / kClassesFile; }
+  std::filesystem::path table() const { return path_ / kTableFile; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
 
  private:

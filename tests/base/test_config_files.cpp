@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/expect_error.h"
+#include "base/sample_config.h"
 
 namespace lockstep {
 namespace {
@@ -53,6 +54,21 @@ TEST_F(ConfigFiles, AnyValueButAMapTakesThePlaceOfTheOneBefore) {
   write("a.yaml", "one: {a: 1}\ntwo: [1, 2]\nthree: 3\nfour: {a: {b: 1, c: 2}}\n");
   write("b.yaml", "base: a.yaml\none: ~\ntwo: [3]\nthree: {x: 1}\nfour: {a: {b: 7}}\n");
   EXPECT_EQ(merged("b.yaml"), "{one: ~, two: [3], three: {x: 1}, four: {a: {b: 7, c: 2}}}");
+}
+
+TEST_F(ConfigFiles, KeysOfABaseAreForWhatTheBaseNames) {
+  write("a.yaml", "root: x\noptimizer: {name: adam, beta: 0.9}\n");
+  write("b.yaml", "base: a.yaml\noptimizer: {name: sgd}\n");
+  const auto words = "optimizer.name is sgd by " + path("b.yaml") + ":2";
+  expect_error(ErrorKind::config, {"no key 'optimizer.beta'", words, "a file that has no section optimizer"},
+               [&] { read_config<test::SampleConfig>(load_config(path("b.yaml"))); });
+  const std::vector<std::string> override = {"optimizer.name=sgd"};
+  expect_error(ErrorKind::config, {"optimizer.name is sgd by override 'optimizer.name=sgd'"},
+               [&] { read_config<test::SampleConfig>(load_config(path("a.yaml"), override)); });
+  write("c.yaml", "base: d.yaml\noptimizer: {momentun: 0.9}\n");
+  write("d.yaml", "root: x\noptimizer: {name: sgd}\n");
+  expect_error(ErrorKind::config, {"no key 'optimizer.momentun'", "did you mean 'momentum'"},
+               [&] { read_config<test::SampleConfig>(load_config(path("c.yaml"))); });
 }
 
 TEST_F(ConfigFiles, TwoBasesMayShareOne) {

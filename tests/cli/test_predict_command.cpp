@@ -122,6 +122,13 @@ TEST(PredictCommand, LeavesAFolderAndALanguageModelsText) {
   EXPECT_EQ(written(2, {"--prompts", prompts, "task.temperature=30", "task.top_k=200", "parallel.mode=semi_auto"}),
             drawn);
   EXPECT_NE(written(1, {"--prompts", prompts, "task.temperature=30", "task.text_seed=1"}), drawn);
+  const auto greedy = lockstep({"predict", "--weights", folder.path() / "out", "--prompt", "a", "task.top_k=3"});
+  EXPECT_EQ(greedy.status.code, 2);
+  EXPECT_THAT(greedy.err, testing::AllOf(HasSubstr("task.top_k"), HasSubstr("is 3"), HasSubstr("task.temperature")));
+  const auto seeded = lockstep({"predict", "--weights", folder.path() / "out", "--prompt", "a", "system.seed=3"});
+  EXPECT_TRUE(seeded.status.ok()) << seeded.err;
+  EXPECT_THAT(seeded.out + seeded.err,
+              HasSubstr("system.seed changes nothing here: texts are drawn with task.text_seed"));
 }
 
 constexpr const char* kDark =
@@ -231,6 +238,9 @@ TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
     EXPECT_FALSE(ran.status.ok());
     EXPECT_THAT(ran.err, HasSubstr(answer));
   };
+  write_file(in("names"), "light\n");
+  fails({"--images", in("new"), "--on-error", "skip", "--classes", in("names")},
+        "there are 1 names of classes, and the model has 2 classes");
   fails({"--images", in("new")}, "new/broken.png is no JPEG and no PNG");
   fails({"--images", in("new"), "--prompt", "x"}, "--images and --prompt are both given");
   fails({"--prompt", "x"}, "prompts are for language models");
@@ -263,6 +273,121 @@ TEST(PredictCommand, GivesTheKeysOfATablesRowsBesideItsNumbers) {
   EXPECT_EQ(table[0], "index,customer,input_index,values_1,values_2");
   EXPECT_THAT(table[1], testing::StartsWith("0,\"Smith, J\",7,"));
   EXPECT_THAT(table[2], testing::StartsWith("1,Öz,8,"));
+}
+
+/// A model of prices by area and city, and the files of its user.
+class PredictedTable : public testing::Test {
+ protected:
+  PredictedTable() {
+    for (const auto* name : {"train.csv", "eval.csv"}) write_file(path(name), rows("Rome", "Paris"));
+    write_file(path("run.yaml"),
+               "model: {name: mlp, hidden: [4], num_classes: 1}\ntask: {name: regression}\n"
+               "data: {name: csv, train: " +
+                   path("train.csv") + ", eval: " + path("eval.csv") +
+                   ", numbers: [area], categories: [city], targets: [price], batch_size: 4}\n"
+                   "optimizer: {name: sgd, lr: 0.000000001}\ntrain: {epochs: 1}\n"
+                   "system: {work_dir: " +
+                   path("out") + "}\n");
+  }
+
+  static std::string rows(const std::string& one, const std::string& other, int shift = 0) {
+    std::string text = "area,city,price\n";
+    for (int i = 0; i < 8; ++i) {
+      text += std::to_string(50 + 10 * i + shift) + "," + (i % 2 == 0 ? one : other) + "," +
+              std::to_string(1000 * (50 + 10 * i)) + "\n";
+    }
+    return text;
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  Captured train(const Words& more = {}) const {
+    Words words = {"train", "--config", path("run.yaml")};
+    words.insert(words.end(), more.begin(), more.end());
+    return lockstep(words);
+  }
+  Captured on_run(const std::string& command, const Words& more = {}) const {
+    Words words = {command, "--weights", path("out"), "--json", path("lines")};
+    words.insert(words.end(), more.begin(), more.end());
+    std::filesystem::remove(path("lines"));
+    return lockstep(words);
+  }
+  std::string predicted(const Words& more = {}) const {
+    const auto ran = on_run("predict", more);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return ran.status.ok() ? read_file(path("lines")) : std::string();
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(PredictedTable, IsReadAsTheRunHasLearnedWhateverBecomesOfItsFile) {
+  const auto trained = train();
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("data.standardize_targets=true")) << "prices are large";
+  const auto before = predicted();
+  ASSERT_EQ(predictions_in(before).size(), 8U);
+  const auto hash = nlohmann::json::parse(read_file(path("out/result.json")))["params_sha256"];
+
+  write_file(path("train.csv"), rows("Rome", "Paris", 500));
+  EXPECT_EQ(predicted(), before) << "the training file has other numbers";
+  write_file(path("train.csv"), rows("Rome", "Madrid"));
+  EXPECT_EQ(predicted(), before) << "the training file has other words";
+  std::filesystem::remove(path("train.csv"));
+  EXPECT_EQ(predicted(), before) << "the training file has gone";
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("out/result.json")))["params_sha256"], hash);
+
+  // A run that goes on.
+  write_file(path("train.csv"), rows("Rome", "Paris", 500));
+  const auto kept = read_file(path("out/table.json"));
+  const auto more = train({"train.epochs=2"});
+  ASSERT_TRUE(more.status.ok()) << more.err;
+  EXPECT_THAT(more.out, HasSubstr("data.train is another than when the run began (column area: mean 85"));
+  EXPECT_EQ(read_file(path("out/table.json")), kept);
+
+  // Weights without the folder of their run.
+  write_file(path("alone.safetensors"), read_file(path("out/model.safetensors")));
+  const auto alone = lockstep({"predict", "--config", path("run.yaml"), "--weights", path("alone.safetensors")});
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("no table.json"));
+
+  // In another folder it begins anew.
+  ASSERT_TRUE(train({"system.work_dir=" + path("other")}).status.ok());
+  EXPECT_NE(read_file(path("other/table.json")), kept);
+}
+
+TEST_F(PredictedTable, TakesRowsWithoutTargetsAndNamesWordsThatAreNew) {
+  ASSERT_TRUE(train().status.ok());
+  write_file(path("new.csv"), "city,area\nParis,70\nRome,90\n");
+  const auto lines = predictions_in(predicted({"data.eval=" + path("new.csv")}));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_TRUE(lines[0].contains("values"));
+  EXPECT_EQ(on_run("eval", {"data.eval=" + path("new.csv")}).status.code, 2) << "there is nothing to compare with";
+
+  write_file(path("new.csv"), "city,area\nParis,70\nMadrid,90\n");
+  const auto refused = on_run("predict", {"data.eval=" + path("new.csv")});
+  EXPECT_FALSE(refused.status.ok());
+  EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("new.csv:3"), HasSubstr("column city has 'Madrid'"),
+                                          HasSubstr("there were Paris, Rome"), HasSubstr("data.unknown=zeros"),
+                                          HasSubstr("data.on_error=skip"), testing::Not(HasSubstr("weights"))));
+  EXPECT_EQ(predictions_in(predicted({"data.eval=" + path("new.csv"), "data.unknown=zeros"})).size(), 2U);
+  const auto other = on_run("predict", {"data.categories=[]"});
+  EXPECT_EQ(other.status.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("the weights were trained with [city]"));
+}
+
+// An evaluation of random layers measures nothing.
+TEST_F(PredictedTable, IsRefusedWhereLayersWouldBeRandom) {
+  ASSERT_TRUE(train().status.ok());
+  for (const auto& [key, name] : {std::pair{"model.weights_strict=false", "fc1.weight is Float"},
+                                  {"model.weights_except=[fc1.weight]", "leaves out 1 tensors: fc1.weight"}}) {
+    for (const auto* command : {"eval", "predict"}) {
+      const auto ran = on_run(command, {"model.hidden=[5]", key});
+      EXPECT_EQ(ran.status.code, 2) << key;
+      EXPECT_THAT(ran.err, testing::AllOf(HasSubstr(name), HasSubstr("random values"),
+                                          testing::Not(HasSubstr("set model.weights_except"))));
+    }
+  }
 }
 
 TEST(PredictCommand, SaysWhatIsMissing) {

@@ -216,6 +216,68 @@ TEST_F(Tables, TargetsCanBeStandardized) {
                [&] { samples::load_table(of, Split::train); });
 }
 
+// What a run has learned does not change with the file.
+TEST_F(Tables, StatisticsThatWereKeptTakeThePlaceOfTheFiles) {
+  const std::string eval = "price,city,area,rooms\n1,Paris,4,2\n";
+  auto before = options(kTrain, eval);
+  before.standardize_targets = true;
+  const auto row = features_of(*samples::load_table(before, Split::test), 0);
+  const auto kept = samples::text_of(samples::learn_table(before));
+  auto after = options(std::string(kTrain) + "9000,Madrid,99,7,\n", eval);
+  after.standardize_targets = true;
+  EXPECT_NE(features_of(*samples::load_table(after, Split::test), 0), row);
+  const auto learned = samples::table_statistics_in(kept, "table.json");
+  EXPECT_THAT(samples::difference_between(learned, samples::learn_table(after)), testing::HasSubstr("column area"));
+  after.statistics = std::make_shared<const samples::TableStatistics>(learned);
+  expect_error(ErrorKind::data, {"train.csv:5", "'Madrid'", "there were Paris, Rome"},
+               [&] { samples::load_table(after, Split::train); });
+  EXPECT_EQ(samples::table_example(after).tensors.at(samples::kFeatures).size(1), 4);
+  std::filesystem::remove(folder_.path() / "train.csv");
+  const auto test = samples::load_table(after, Split::test);
+  EXPECT_EQ(features_of(*test, 0), row) << "to the last bit, without the training file";
+  EXPECT_FLOAT_EQ(test->get(0, Chance(0, 0, 0)).tensors.at(samples::kTargetMean).item<float>(), 20);
+  const auto refused = [&](std::initializer_list<std::string_view> words,
+                           const std::function<void(samples::TableOptions&)>& change) {
+    auto of = after;
+    change(of);
+    expect_error(ErrorKind::config, words, [&] { samples::load_table(of, Split::test); });
+  };
+  refused({"data.numbers", "is [area]", "trained with [area, rooms]"}, [](auto& of) { of.numbers = {"area"}; });
+  refused({"data.categories", "trained with [city]"}, [](auto& of) { of.categories = {}; });
+  refused({"data.standardize", "is false", "trained with true"}, [](auto& of) { of.standardize = false; });
+  refused({"data.standardize_targets"}, [](auto& of) { of.standardize_targets = false; });
+}
+
+TEST_F(Tables, StatisticsAreTextThatIsReadAgainAsItWas) {
+  samples::TableStatistics of{.numbers = {{"a\"b", 0.1, 1.0 / 3}},
+                              .categories = {{"city", {"K\xf6ln", "Rome"}}},
+                              .targets = {},
+                              .classes = {"no", "\xff"},
+                              .standardizes = false};
+  EXPECT_EQ(samples::table_statistics_in(samples::text_of(of), "table.json"), of);
+  for (const auto* damaged : {"", "[1]", "{}", "{\"standardize\": 1}"}) {
+    expect_error(ErrorKind::data, {"table.json is damaged"},
+                 [&] { samples::table_statistics_in(damaged, "table.json"); });
+  }
+}
+
+TEST_F(Tables, PredictionsNeedNoTargets) {
+  auto of = options(kTrain, "city,area,rooms\nParis,3,4\n");
+  expect_error(ErrorKind::config, {"data.targets", "no column 'price'"}, [&] { samples::load_table(of, Split::test); });
+  of.needs_targets = false;
+  EXPECT_FALSE(samples::load_table(of, Split::test)->get(0, Chance(0, 0, 0)).tensors.contains(samples::kTargets));
+  of = options(kTrain, "city,area,rooms,price\nParis,3,4,\n");
+  of.needs_targets = false;
+  EXPECT_EQ(samples::load_table(of, Split::test)->size(), 1) << "a cell that is empty";
+  of = options(kTrain, "city,area,rooms\nOslo,3,4\n");
+  of.categories = {};
+  of.targets = {"city"};
+  of.target = "category";
+  of.needs_targets = false;
+  const auto sample = samples::load_table(of, Split::test)->get(0, Chance(0, 0, 0));
+  EXPECT_EQ(sample.tensors.at(samples::kLabels).item<std::int64_t>(), -1) << "a class that is not known";
+}
+
 TEST_F(Tables, FoldsDivideTheTrainingFile) {
   std::string text = "price,city,area,rooms\n";
   for (int i = 0; i < 10; ++i) text += std::to_string(i) + ",Rome," + std::to_string(i) + ",1\n";

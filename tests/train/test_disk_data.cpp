@@ -102,8 +102,8 @@ TEST_F(DiskData, ClassesAreThoseThatTheRunHasLearned) {
     }
     write_bytes(root() / name, text);
   }
-  const std::initializer_list<std::string_view> words = {"learned 2 classes", "class 0 was 'big' and is 'little'",
-                                                         "data.classes"};
+  const std::initializer_list<std::string_view> words = {"class 'vast' of column size", "was not there in training",
+                                                         "there were big, little"};
   auto more = keys;
   more[3] = "train.epochs=3";
   World alone;
@@ -157,6 +157,11 @@ TEST_F(DiskData, ACategoryOfATableIsClassified) {
   EXPECT_GT(result("folds")["eval_accuracy"].get<double>(), 0.9);
   World alone;
   alone.rendezvous = Rendezvous::alone;
+  auto wide = keys;
+  wide.insert(wide.end(), {"model.num_classes=5", "train.epochs=1"});
+  mnist().run(1, config(table_yaml(root()), "wide", wide));
+  EXPECT_NE(read_file(root() / "wide/log/rank.0").find("model.num_classes is 5, and csv has 2 classes"),
+            std::string::npos);
   auto wrong = keys;
   wrong.back() = "model.num_classes=1";
   expect_error(ErrorKind::config, {"model.num_classes", "is 1", "csv has 2 classes"},

@@ -2,12 +2,17 @@
 #include <lockstep/train/evaluation/measured_model.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device.h>
 #include <lockstep/train/evaluation/class_names.h>
+#include <lockstep/train/evaluation/learned_table.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/served/served_tables.h>
+#include <lockstep/train/work_dir.h>
+
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -29,12 +34,21 @@ RunConfig checked(RunConfig config, bool has_weights) {
   return config;
 }
 
+/// With the statistics of the run whose weights these are, where the data is a table. Rank 0 reads them.
+RunConfig as_learned(RunConfig config, const Group& group, bool has_weights) {
+  if (!has_table(config)) return config;
+  const auto& resume = config.checkpoint.resume;
+  const bool is_named = resume != "auto" && resume != "none";
+  const auto place = has_weights ? (is_named ? resume : config.system.work_dir) : config.model.weights.value_or("");
+  return with_table(std::move(config), share_text(group.rank() == 0 ? table_of_run(place) : "", group));
+}
+
 }  // namespace
 
 MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const Group& group,
                              const NamedTensors* weights)
-    : config_(checked(config_of(parts, given), weights != nullptr)),
-      program_(complete_program(parts, config_)),
+    : config_(as_learned(checked(config_of(parts, given), weights != nullptr), group, weights != nullptr)),
+      program_(complete_program(with_data_of(parts, config_), config_)),
       console_(has_console(config_, group.world()), ProgressStyle::off) {
   apply_runtime(config_.system);
   config_ = planned(config_, program_, group, console_);
@@ -45,7 +59,13 @@ MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const
   if (weights != nullptr) {
     load_module_state(*model_.module, *weights);
   } else if (config_.model.weights) {
-    for (const auto& remark : start_from_weights(model_, config_.model)) tell(remark);
+    for (const auto& remark : start_from_weights(model_, config_.model, WeightsFor::measuring)) tell(remark);
+    if (has_table(config_) && !reads_as_learned(config_)) {
+      tell(
+          fmt::format("the folder of the weights has no {}: means, deviations and words are those of data.train as it "
+                      "is now",
+                      kTableFile));
+    }
   }
   run_ = make_parallel_run(config_, model_, group, options);
 }

@@ -212,6 +212,7 @@ void describe(ConfigFields& fields, LanguageOptions& options) {
 }
 
 std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options) {
+  check(options.sampling);
   return std::make_shared<LanguageModelling>(options);
 }
 

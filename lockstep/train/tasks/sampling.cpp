@@ -1,6 +1,8 @@
 // Draws of the next token: temperature, then the most likely ones by number (top_k) or by sum (top_p).
 #include <lockstep/train/tasks/sampling.h>
 
+#include <lockstep/base/error.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,6 +20,19 @@ void describe(ConfigFields& fields, Sampling& sampling) {
                "with a temperature: of these only the fewest that together have this probability");
   fields.field("text_seed", sampling.text_seed, at_least(0),
                "with a temperature: the same texts again; another number gives others");
+}
+
+void check(const Sampling& sampling) {
+  if (sampling.temperature > 0) return;
+  const auto refuse = [](const char* key, auto value) {
+    fail(ErrorKind::config, key,
+         "is {}, and says how tokens are drawn; without task.temperature the most probable one is taken: give a "
+         "temperature above 0, such as 0.8, or remove this key",
+         value);
+  };
+  if (sampling.top_k > 0) refuse("task.top_k", sampling.top_k);
+  if (sampling.top_p < 1) refuse("task.top_p", sampling.top_p);
+  if (sampling.text_seed != 0) refuse("task.text_seed", sampling.text_seed);
 }
 
 std::int64_t choose_token(std::span<const float> logits, const Sampling& sampling, double drawn) {

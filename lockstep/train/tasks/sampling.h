@@ -16,6 +16,9 @@ struct Sampling {
 };
 void describe(ConfigFields& fields, Sampling& sampling);
 
+/// Error(config) where nothing is drawn, and another key says how.
+void check(const Sampling& sampling);
+
 /// The token for a number drawn uniformly from [0, 1). Probabilities are softmax(logits / temperature), those of the
 /// top_k largest, and of these the largest until they reach top_p, as in Hugging Face's transformers. Of equal ones the
 /// first counts as the larger.

@@ -163,7 +163,7 @@ std::vector<std::string> in_words(const WeightDifferences& found, const TensorMa
   return words;
 }
 
-std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored) {
+std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored, bool may_be_random) {
   if (auto words = advice_for_beginnings(own, stored)) return *words;
   if (auto words = advice_for_own_beginning(own, stored)) return *words;
   if (!found.missing.empty() || !found.unexpected.empty()) {
@@ -172,6 +172,7 @@ std::string advice(const WeightDifferences& found, const TensorMap& own, const T
                : "; where only names differ, change them with model.weights_rename";
   }
   const auto classes = classes_in_file(found.unlike, own, stored);
+  if (!may_be_random) return classes ? fmt::format("; the file is of model.num_classes={}", *classes) : "";
   return fmt::format(
       "; to begin with random values there and take the rest from the file, set model.weights_except=[{}]{}",
       fmt::join(found.unlike, ", "),

@@ -24,7 +24,7 @@ WeightDifferences compare(const TensorMap& own, const TensorMap& stored);
 std::vector<std::string> in_words(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored,
                                   std::size_t most);
 
-/// What to do, beginning with "; ".
-std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored);
+/// What to do, beginning with "; ". `may_be_random`: tensors of the module may keep their values.
+std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored, bool may_be_random);
 
 }  // namespace lockstep::train

@@ -29,6 +29,7 @@ struct WeightNames {
   std::vector<std::string> except{};  ///< names or patterns ("fc.*") of tensors that the module keeps unchanged
   std::vector<Rename> rename{};       ///< for names without the prefix: the first rule that fits, once
   bool strict = true;                 ///< false: tensors that do not fit are left out, not an error
+  bool whole = false;                 ///< a tensor of the module that gets no value of the file is always an error
   std::vector<Rename> theirs{};       ///< of another framework's files: for names that the module has only when changed
   bool average = false;               ///< of a checkpoint: the average of the callback ema in place of parameters
 };

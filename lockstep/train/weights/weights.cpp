@@ -185,6 +185,25 @@ void require_known(const std::vector<std::string>& except, const TensorMap& own)
   }
 }
 
+constexpr const char* kRandomMeasured =
+    "; what a model says with random values there is worth nothing: give the configuration that the weights were "
+    "trained with, such as config.yaml in the folder of their run";
+
+/// Error(data) where the configuration leaves tensors of a model that is measured at random values.
+void require_none_left_out(const TensorMap& own, const WeightNames& names, const std::filesystem::path& path) {
+  std::vector<std::string> left;
+  for (const auto& [name, tensor] : own) {
+    if (is_left_out(name, names)) left.push_back(name);
+  }
+  if (left.empty()) return;
+  const auto count = left.size();
+  left.resize(std::min(count, kMostInError));
+  throw Error(ErrorKind::data, "load_weights",
+              fmt::format("model.weights_except leaves out {} tensors: {}{}{}", count, fmt::join(left, ", "),
+                          count > left.size() ? ", ..." : "", kRandomMeasured),
+              {path.string(), 0});
+}
+
 }  // namespace
 
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path, const TensorMetadata& metadata) {
@@ -207,6 +226,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   const auto stored = named_as_own(file.tensors, in_file, path);
   remark_others(file, remarks);
   if (auto remark = in_file.remark()) remarks.push_back(std::move(*remark));
+  if (names.whole) require_none_left_out(own, names, path);
   std::erase_if(own, [&](const auto& item) { return is_left_out(item.first, names); });
   std::erase_if(own, [&](const auto& item) { return is_count_of_batches(item.first) && !stored.contains(item.first); });
   const auto all = own;
@@ -214,14 +234,17 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   for (const auto* left : {&found.missing, &found.unlike}) {
     for (const auto& name : *left) own.erase(name);
   }
-  if (!found.none() && (names.strict || own.empty())) {
+  const bool leaves_random = names.whole && (!found.missing.empty() || !found.unlike.empty());
+  if (!found.none() && (names.strict || own.empty() || leaves_random)) {
     throw Error(ErrorKind::data, "load_weights",
                 fmt::format("these weights are not this model's; {}{}{}{}",
                             fmt::join(in_words(found, all, stored, kMostInError), "; "),
-                            others_among(found.missing, file, in_file), advice(found, all, stored),
-                            own.empty() ? "; nothing fits"
-                                        : "; model.weights_strict=false takes what fits and trains the rest from "
-                                          "random values"),
+                            others_among(found.missing, file, in_file), advice(found, all, stored, !names.whole),
+                            own.empty()     ? "; nothing fits"
+                            : leaves_random ? kRandomMeasured
+                            : names.whole   ? "; model.weights_strict=false passes over what the model does not have"
+                                            : "; model.weights_strict=false takes what fits and trains the rest from "
+                                              "random values"),
                 {path.string(), 0});
   }
   for (auto& words : in_words(found, all, stored, kMostInLog)) remarks.push_back(std::move(words));
