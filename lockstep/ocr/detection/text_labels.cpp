@@ -64,13 +64,6 @@ Word word_of(const json& entry, std::size_t number) {
   return word;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
 /// Scripts of ICDAR MLT 2017 and 2019.
 constexpr std::array<std::string_view, 10> kScripts = {"Arabic", "Latin", "Chinese", "Japanese", "Korean",
                                                        "Bangla", "Hindi", "Symbols", "Mixed",    "None"};
