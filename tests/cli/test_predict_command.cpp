@@ -186,7 +186,7 @@ TEST_F(PredictedPictures, HaveTheirFilesTheNamesOfTheirClassesAndWhyOthersWereLe
     EXPECT_EQ(lines[0]["top"][1]["class_name"], "night");
     EXPECT_EQ(lines[0]["top"][0]["probability"], lines[0]["probability"]);
     EXPECT_EQ(lines[1]["file"], in("new/broken.png"));
-    EXPECT_THAT(lines[1]["left_out"].get<std::string>(), HasSubstr("is no JPEG and no PNG"));
+    EXPECT_THAT(lines[1]["left_out"].get<std::string>(), HasSubstr("is no JPEG, PNG, WebP, BMP or TIFF"));
     EXPECT_FALSE(lines[1].contains("class"));
     EXPECT_EQ(lines[2]["file"], in("new/deep/er/c.png"));
     EXPECT_EQ(lines[2]["class_name"], "night");
@@ -231,7 +231,7 @@ TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
     EXPECT_FALSE(ran.status.ok());
     EXPECT_THAT(ran.err, HasSubstr(answer));
   };
-  fails({"--images", in("new")}, "new/broken.png is no JPEG and no PNG");
+  fails({"--images", in("new")}, "new/broken.png is no JPEG, PNG, WebP, BMP or TIFF");
   fails({"--images", in("new"), "--prompt", "x"}, "--images and --prompt are both given");
   fails({"--prompt", "x"}, "prompts are for language models");
   fails({"--subfolders"}, "--subfolders is for the folder of --images DIR");
