@@ -93,6 +93,9 @@ Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOption
 }
 
 Picture read_picture(const std::string& file, const DecodeOptions& options) {
+  // The system would open the file whose name ends before it.
+  if (file.find('\0') != std::string::npos)
+    fail(ErrorKind::data, "picture", "cannot read {}: its name has a byte 0", file);
   errno = 0;
   const auto bytes = read_file(file);
   if (!bytes) {

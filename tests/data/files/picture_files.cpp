@@ -140,7 +140,7 @@ std::string tiff_of(const std::vector<std::uint8_t>& samples, int width, int hei
     }
   }
   TIFFClose(tiff);
-  return read_file(path).value_or("");
+  return lockstep::read_file(path).value_or("");
 }
 
 void write_bytes(const std::filesystem::path& file, const std::string& bytes) {

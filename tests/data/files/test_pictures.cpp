@@ -275,6 +275,9 @@ TEST(Pictures, OtherFilesAreNamed) {
   expect_error(ErrorKind::data, {"/nowhere.jpg", "No such file"}, [] { data::read_picture("/nowhere.jpg", {}); });
   const TemporaryFolder folder;
   expect_error(ErrorKind::data, {folder.path().string()}, [&] { data::read_picture(folder.path().string(), {}); });
+  write_bytes(folder.path() / "a.png", png_of(pattern(4, 4, 0), 4, 4));
+  expect_error(ErrorKind::data, {"a.png", ".jpg", "byte 0"},
+               [&] { data::read_picture((folder.path() / "a.png").string() + std::string("\0.jpg", 5), {}); });
 }
 
 TEST(Exif, OrientationIsReadInBothByteOrdersAndDamageIsUpright) {
