@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
 targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle old_pth mindspore shard_index lmdb csv tokens plugin_file server_requests); fi
+if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle old_pth mindspore shard_index lmdb csv tokens plugin_file server_requests pictures); fi
 
 folder=build/fuzz
 mkdir -p "$folder"
@@ -20,10 +20,10 @@ if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { r
   exit 77
 fi
 
-flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_PNG=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
+flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_PNG=1 -DLOCKSTEP_HAS_WEBP=1 -DLOCKSTEP_HAS_TIFF=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/strict_json base/unique_fd data/files/csv data/files/decode_jpeg
-  data/files/decode_png data/files/exif data/files/json_tokens data/files/lmdb data/files/mapped_file data/files/picture
+sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/strict_json base/unique_fd base/utf8 data/files/csv data/files/decode_bmp data/files/decode_jpeg
+  data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/json_tokens data/files/lmdb data/files/mapped_file data/files/missing_file data/files/picture
   data/files/token_file membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
   rows/initial_row parameter_servers/partition parameter_servers/wire
   train/pth/archive train/pth/mindspore train/pth/old_archive train/pth/pickle train/pth/state_dict train/pth/zip_entries
@@ -42,7 +42,7 @@ for source in "${sources[@]}"; do
 done
 for target in "${targets[@]}"; do
   compile "$folder/$target.o" -fsanitize=fuzzer-no-link "tests/fuzz/$target.cpp"
-  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -lz -lturbojpeg -lpng -o "$folder/$target"
+  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -lz -lturbojpeg -lpng -lwebp -ltiff -o "$folder/$target"
 done
 echo "fuzz: compiled in $((SECONDS - started)) s"
 

@@ -1,4 +1,4 @@
-// Parsers of integers, numbers, truth values and byte counts (K, M, G, T), over std::from_chars.
+// Parsers of integers, numbers, truth values and byte counts (K, M, G, T), over std::from_chars; trimmed().
 #include <lockstep/base/parse.h>
 
 #include <array>
@@ -61,6 +61,12 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   if (!count || text.front() == '-' || *count > (std::numeric_limits<std::int64_t>::max() >> shift))
     return std::nullopt;
   return *count << shift;
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
 }  // namespace lockstep

@@ -129,7 +129,7 @@ std::u32string letters_of(std::string_view text) {
       continue;
     }
     const auto composed = std::ranges::find_if(
-        kComposed, [&](std::u32string_view of) { return of.find(code, 1) != std::u32string_view::npos; });
+        kComposed, [code = code](std::u32string_view of) { return of.find(code, 1) != std::u32string_view::npos; });
     letters += code < 0x80 || composed == kComposed.end() ? code : composed->front();
   }
   return letters;

@@ -8,7 +8,7 @@
 #include <lockstep/operator/job/convert.h>
 #include <lockstep/operator/job/json_yaml.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -31,11 +31,10 @@ constexpr const char* kConvertFooter =
     "  lockstep convert trainjob trainjob.yaml > job.yaml";
 
 constexpr const char* kMindocrFooter =
-    "A YAML file of MindOCR for DBNet or CRNN. Keys that say nothing to Lockstep, such as system.mode, are passed "
-    "over;\n"
-    "those with another meaning that could not be carried are listed on stderr and in comments at the beginning of "
-    "the\n"
-    "new file. Another model of MindOCR ends with code 2 and its name.";
+    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that say nothing to "
+    "Lockstep,\n"
+    "such as system.mode, are listed on stderr and in comments at the beginning of the new file. Another model of\n"
+    "MindOCR ends with code 2 and its name, and so does a detector with several label files.";
 
 constexpr const char* kJobFooter =
     "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
@@ -52,6 +51,10 @@ Result from_mindocr(const std::string& file) {
   Result result{ocr::converted_text(converted, file), {}};
   for (const auto& note : converted.notes) result.remarks.push_back("to do: " + note);
   for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
+  if (!converted.passed_over.empty()) {
+    result.remarks.push_back(
+        fmt::format("passed over, as it says nothing here: {}", fmt::join(converted.passed_over, ", ")));
+  }
   return result;
 }
 

@@ -17,12 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
-
 milliseconds parse_seconds(const std::string& key, const std::string& value) {
   constexpr double kDay = 24 * 3600;
   const auto seconds = parse_number(value);
@@ -102,8 +96,9 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
 
 void apply(const std::string& text, const std::string& setting, RdzvConf& conf) {
   const auto equals = setting.find('=');
-  const auto key = trimmed(setting.substr(0, equals));
-  const auto value = equals == std::string::npos ? "" : trimmed(setting.substr(equals + 1));
+  const std::string_view view = setting;
+  const std::string key(trimmed(view.substr(0, equals)));
+  const std::string value(equals == std::string::npos ? "" : trimmed(view.substr(equals + 1)));
   if (key.empty() || value.empty()) refuse("--rdzv_conf '{}': '{}' is not KEY=VALUE", text, setting);
   std::vector<std::string> names;
   for (const auto& [name, setter] : settings()) {

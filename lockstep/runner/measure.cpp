@@ -5,6 +5,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cluster/failure.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>
@@ -343,6 +344,7 @@ int predict(PredictArguments arguments, const MeasuringProgram& program) {
   const auto act = [&](Trainer& trainer) {
     if (!trainer.is_rank()) return;
     const auto& world = trainer.world();
+    const data::ReportsOnce once(world.rank > 0);
     if (world.rank <= 0) {
       require_writable(arguments);
       if (!program.has_own_model) warn_of_idle_seed(arguments, config);

@@ -34,7 +34,9 @@ class CriteoDataset final : public Dataset {
 
   Sample get(std::int64_t index, const Chance&) const override {
     const auto line = lines_.first + index;
-    const auto row = data::parse_criteo_line(lines_.file.line(line), {lines_.file.name(), static_cast<int>(line + 1)});
+    const auto row = data::read_or_name_way_out(skips_, [&] {
+      return data::parse_criteo_line(lines_.file.line(line), {lines_.file.name(), static_cast<int>(line + 1)});
+    });
     const auto fields = data::fields_of(row, [this](std::size_t column, std::uint32_t category) {
       return vocabulary_ ? vocabulary_->row_of(column, category) : data::hashed_row(column, category, rows_);
     });

@@ -31,7 +31,9 @@ class ImageFolder final : public Dataset {
   Sample get(std::int64_t index, const Chance&) const override {
     const auto& [path, label] = files_[static_cast<std::size_t>(index)];
     Sample sample{.tensors = {{kLabels, at::scalar_tensor(label, at::kLong)}}, .texts = {{kNames, path}}};
-    sample.tensors.emplace(kPictures, to_tensor(data::read_picture(path, decoding_of(options_))));
+    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(leaves_out_errors(), [&] {
+                             return data::read_picture(path, decoding_of(options_));
+                           })));
     return sample;
   }
 

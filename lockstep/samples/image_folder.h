@@ -21,8 +21,8 @@ struct ImageFolderOptions {
 void describe(ConfigFields& fields, ImageFolderOptions& options);
 
 /// A split. Fields: `pictures`, uint8 [H, W, C] of any size; `labels`, int64; the text `names`. Pictures are the files
-/// named .jpg, .jpeg or .png below each class's folder, in the order of their paths, sorted by bytes; other files are
-/// counted in the log. nullptr for the test split without a folder.
+/// with pictures' names (has_picture_name) below each class's folder, in the order of their paths, sorted by bytes;
+/// other files are counted in the log. nullptr for the test split without a folder.
 ///
 /// Error(config) naming the key for a folder that is missing or has no class; Error(data) for a class without pictures
 /// and a folder of evaluation that is not a class. `get` throws Error(data) naming the file (data/files/picture.h).

@@ -36,7 +36,9 @@ class ImageList final : public Dataset {
     const auto& [name, label] = pictures_[static_cast<std::size_t>(index)];
     const auto path = in_folder(options_.root, name).string();
     Sample sample = label;
-    sample.tensors.emplace(kPictures, to_tensor(data::read_picture(path, decoding_of(options_.pictures))));
+    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(leaves_out_errors(), [&] {
+                             return data::read_picture(path, decoding_of(options_.pictures));
+                           })));
     sample.texts.emplace(kNames, path);
     return sample;
   }

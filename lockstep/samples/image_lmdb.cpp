@@ -1,5 +1,6 @@
 // The data set image_lmdb: pictures and labels of LMDB databases as samples.
 #include <lockstep/base/error.h>
+#include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/image_lmdb.h>
 #include <lockstep/samples/lmdb_pictures.h>
 #include <lockstep/samples/pictures.h>
@@ -19,15 +20,7 @@ class ImageLmdb final : public Dataset {
   std::int64_t size() const override { return pictures_.size(); }
 
   Sample get(std::int64_t index, const Chance&) const override {
-    Sample sample;
-    sample.tensors.emplace(kPictures, to_tensor(pictures_.picture(index, decoding_of(options_.pictures))));
-    try {
-      add_label(sample, pictures_.label(index), options_.labels, classes_);
-    } catch (const Error& error) {
-      throw Error(error.kind(), error.where(), fmt::format("{}: {}", pictures_.label_name(index), error.message()));
-    }
-    sample.texts.emplace(kNames, pictures_.picture_name(index));
-    return sample;
+    return data::read_or_name_way_out(leaves_out_errors(), [&] { return read(index); });
   }
 
   Batch collate(std::vector<Sample> samples) const override {
@@ -40,6 +33,18 @@ class ImageLmdb final : public Dataset {
   bool leaves_out_errors() const override { return options_.pictures.on_error == "skip"; }
 
  private:
+  Sample read(std::int64_t index) const {
+    Sample sample;
+    sample.tensors.emplace(kPictures, to_tensor(pictures_.picture(index, decoding_of(options_.pictures))));
+    try {
+      add_label(sample, pictures_.label(index), options_.labels, classes_);
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.where(), fmt::format("{}: {}", pictures_.label_name(index), error.message()));
+    }
+    sample.texts.emplace(kNames, pictures_.picture_name(index));
+    return sample;
+  }
+
   ImageLmdbOptions options_;
   ClassList classes_;
   LmdbPictures pictures_;

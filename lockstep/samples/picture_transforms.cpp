@@ -333,7 +333,7 @@ Transform make_to_tensor(const PartOptions&, const TransformStep&) {
 std::vector<TransformPart> shipped_transforms() {
   using enum PictureOrder;
   return {
-      {"decode", "a picture from the bytes of a JPEG or PNG, where the data set has not done it",
+      {"decode", "a picture from the bytes of its file, where the data set has not done it",
        PartOptions::of(DecodeOptionsOf{}), make_decode, false, channels_last},
       {"resize", "bilinear", PartOptions::of(ResizeOptions{}), make_resize, false, channels_last},
       {"center_crop", "the middle; smaller pictures get zeros around", PartOptions::of(SizeOptions{}), make_center_crop,

@@ -69,12 +69,6 @@ class TableDataset final : public Dataset {
   std::vector<std::vector<std::pair<std::string, std::string>>> keys_;
 };
 
-std::string trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") + 1 - begin));
-}
-
 template <typename... Args>
 [[noreturn]] void bad_row(const std::string& file, int line, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(ErrorKind::data, "csv", fmt::format(format, std::forward<Args>(args)...), {file, line});

@@ -124,7 +124,7 @@ class DocumentReader final : public StreamReader {
         taken->take(placed);
         return {};
       }
-      throw placed;
+      throw data::naming_way_out(placed);
     }
   }
 

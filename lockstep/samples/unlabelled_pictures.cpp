@@ -1,4 +1,5 @@
 // A data set of unlabelled picture files, listed once and decoded one by one, for predictions.
+#include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/unlabelled_pictures.h>
 
 #include <lockstep/base/error.h>
@@ -25,7 +26,8 @@ class UnlabelledPictures final : public Dataset {
   Sample get(std::int64_t index, const Chance&) const override {
     const auto& file = files_[static_cast<std::size_t>(index)];
     Sample sample;
-    sample.tensors.emplace(kPictures, to_tensor(data::read_picture(file, {})));
+    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(
+                                          skips_, [&] { return data::read_picture(file, {}); }, "--on-error skip")));
     sample.texts.emplace(kNames, file);
     return sample;
   }

@@ -15,7 +15,7 @@ struct PictureFilesOptions {
   bool skips = false;       ///< Dataset::leaves_out_errors
 };
 
-/// The files named .jpg, .jpeg or .png of a folder, in the order of their paths, sorted by bytes, or one file. Fields:
+/// The pictures of a folder by their names, in the order of their paths, sorted by bytes, or one file. Fields:
 /// `pictures`, uint8 [H, W, 3], and the text `names`, the path. Pictures are turned as EXIF says. Without `subfolders`,
 /// a warning says how many folders are not looked into.
 ///

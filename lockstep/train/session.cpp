@@ -54,7 +54,10 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
     tell_of_run();
     for (const auto& line : train_data_.reports) console_.line(line);
     if (eval_data_) {
-      for (const auto& line : eval_data_->reports) console_.line(line);
+      for (const auto& line : eval_data_->reports) {
+        // What is read for both is said once.
+        if (std::ranges::find(train_data_.reports, line) == train_data_.reports.end()) console_.line(line);
+      }
     }
   }
   if (ends_in_warm_up(plan_)) {

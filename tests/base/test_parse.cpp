@@ -75,5 +75,13 @@ TEST(Parse, RefusesAllElseAsBytes) {
   }
 }
 
+TEST(Parse, TakesBlanksOffBothEnds) {
+  EXPECT_EQ(trimmed(" \t a b\t "), "a b");
+  EXPECT_EQ(trimmed("a\r\n"), "a\r\n");
+  EXPECT_EQ(trimmed("a\r\n", "\r\n"), "a");
+  EXPECT_EQ(trimmed(" \t "), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -193,7 +193,7 @@ TEST_F(PredictedPictures, HaveTheirFilesTheNamesOfTheirClassesAndWhyOthersWereLe
     EXPECT_EQ(lines[0]["top"][1]["class_name"], "night");
     EXPECT_EQ(lines[0]["top"][0]["probability"], lines[0]["probability"]);
     EXPECT_EQ(lines[1]["file"], in("new/broken.png"));
-    EXPECT_THAT(lines[1]["left_out"].get<std::string>(), HasSubstr("is no JPEG and no PNG"));
+    EXPECT_THAT(lines[1]["left_out"].get<std::string>(), HasSubstr("is no JPEG, PNG, WebP, BMP or TIFF"));
     EXPECT_FALSE(lines[1].contains("class"));
     EXPECT_EQ(lines[2]["file"], in("new/deep/er/c.png"));
     EXPECT_EQ(lines[2]["class_name"], "night");
@@ -241,7 +241,7 @@ TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
   write_file(in("names"), "light\n");
   fails({"--images", in("new"), "--on-error", "skip", "--classes", in("names")},
         "there are 1 names of classes, and the model has 2 classes");
-  fails({"--images", in("new")}, "new/broken.png is no JPEG and no PNG");
+  fails({"--images", in("new")}, "new/broken.png is no JPEG, PNG, WebP, BMP or TIFF");
   fails({"--images", in("new"), "--prompt", "x"}, "--images and --prompt are both given");
   fails({"--prompt", "x"}, "prompts are for language models");
   fails({"--subfolders"}, "--subfolders is for the folder of --images DIR");
@@ -251,18 +251,27 @@ TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
 TEST(PredictCommand, GivesTheKeysOfATablesRowsBesideItsNumbers) {
   const TemporaryFolder folder;
   const auto in = [&](const std::string& name) { return (folder.path() / name).string(); };
-  write_file(in("rows.csv"), "index,customer,x,sum,less\n7,\"Smith, J\",1,2,0\n8,Öz,2,4,1\n9,x,3,6,2\n");
+  write_file(in("rows.csv"), "index,customer,x,sum,less\n7,\"Smith, J\",1,2,0\n8,Öz,2,4,1\n9,x,3,6,2\n10,x,bad,8,2\n");
   write_file(in("run.yaml"),
              "model: {name: mlp, hidden: [], num_classes: 2}\ntask: {name: regression}\n"
              "data: {name: csv, train: " +
                  in("rows.csv") + ", eval: " + in("rows.csv") +
-                 ", numbers: [x], targets: [sum, less], keys: [customer, index], batch_size: 3}\n"
+                 ", numbers: [x], targets: [sum, less], keys: [customer, index], batch_size: 3, on_error: skip}\n"
                  "optimizer: {name: sgd, lr: 0.1}\ntrain: {epochs: 1}\nsystem: {work_dir: " +
                  in("out") + "}\n");
-  ASSERT_TRUE(lockstep({"train", "--config", in("run.yaml")}).status.ok());
+  // The one table is read for training, for its statistics and for the evaluation.
+  const auto expect_once = [](const std::string& shown) {
+    EXPECT_EQ(shown.find("1 of 4 rows of"), shown.rfind("1 of 4 rows of")) << shown;
+    EXPECT_THAT(shown, HasSubstr("1 of 4 rows of"));
+  };
+  const auto trained = lockstep({"train", "--config", in("run.yaml")});
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  expect_once(trained.out);
+  expect_once(lockstep({"eval", "--weights", in("out/model.safetensors")}).err);
   const auto ran =
       predict_on(2, {"--weights", in("out/model.safetensors"), "--json", in("lines"), "--csv", in("table")});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
+  expect_once(ran.err);
   const auto lines = predictions_in(read_file(in("lines")));
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0]["customer"], "Smith, J");

@@ -85,17 +85,34 @@ class Pictures(unittest.TestCase):
         alpha.putalpha(image.convert("L"))
         save("alpha.png", alpha)
         save("grey_alpha.png", alpha.convert("LA"))
+        for mode in ["RGB", "L", "1", "P", "RGBA"]:
+            save(f"{mode}.bmp", alpha if mode == "RGBA" else image.convert(mode))
+        save("lossless.webp", image, lossless=True)
+        save("lossy.webp", image, quality=60)
+        save("alpha.webp", alpha, quality=90)
+        save("lossless_alpha.webp", alpha, lossless=True, exact=True)
+        for mode in ["RGB", "L", "1", "P", "RGBA", "LA"]:
+            for compression in [None, "tiff_lzw", "tiff_adobe_deflate", "packbits"]:
+                if mode != "1" or compression is None:
+                    save(f"{mode}_{compression}.tif", (alpha if "A" in mode else image).convert(mode), compression=compression)
+        save("scan.tif", image.convert("1"), compression="group4")
+        save("jpeg.tif", image, compression="jpeg")
+        save("cmyk.tif", image.convert("CMYK"), compression="tiff_lzw")
         for orientation in range(1, 9):
             exif = Image.Exif()
             exif[EXIF_ORIENTATION] = orientation
             save(f"turned{orientation}.jpg", image, exif=exif.tobytes())
             save(f"turned{orientation}.png", image, exif=exif.tobytes())
+            save(f"turned{orientation}.webp", image, exif=exif.tobytes())
+            save(f"turned{orientation}.tif", image, exif=exif.tobytes())
         jobs = [{"name": name, "picture": str(file)} for name, file in files.items()]
         expected = {}
         for name, file in files.items():
             with Image.open(file) as opened:
-                expected[name] = as_tensor(ImageOps.exif_transpose(opened).convert("RGB"))
-        cmyk = {"cmyk.jpg": expected.pop("cmyk.jpg")}
+                # PIL turns a TIFF when it decodes it.
+                seen = opened if name.endswith(".tif") else ImageOps.exif_transpose(opened)
+                expected[name] = as_tensor(seen.convert("RGB"))
+        cmyk = {name: expected.pop(name) for name in ["cmyk.jpg", "cmyk.tif"]}
         self.expect_equal([job for job in jobs if job["name"] in expected], expected)
         # PIL multiplies inks with another rounding.
         self.expect_equal([job for job in jobs if job["name"] in cmyk], cmyk, most=1)

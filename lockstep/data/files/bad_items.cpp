@@ -9,6 +9,11 @@ namespace {
 
 thread_local BadItemsTaken* taken_by = nullptr;
 
+void say_left_out(const Error& error) {
+  const auto line = fmt::format("left out: {}", error.what());
+  if (ReportsOnce::is_due(line)) write_log(LogLevel::warning, line);
+}
+
 }  // namespace
 
 BadItemsTaken::BadItemsTaken() : outer_(taken_by) { taken_by = this; }
@@ -20,6 +25,12 @@ void BadItemsTaken::take(const Error& error) {
   constexpr std::size_t kMost = 100;
   ++count_;
   if (first_.size() < kMost) first_.emplace_back(error.what());
+}
+
+Error naming_way_out(const Error& error, std::string_view way_out) {
+  if (error.kind() != ErrorKind::data || taken_by != nullptr) return error;
+  return Error(error.kind(), error.where(), fmt::format("{}; {} leaves it out", error.message(), way_out),
+               error.position());
 }
 
 void describe_on_error(ConfigFields& fields, std::string& on_error) {
@@ -37,8 +48,8 @@ bool BadItems::try_to(const std::function<void()>& read) {
       taken_by->take(error);
       return false;
     }
-    if (!skips_ || error.kind() != ErrorKind::data) throw;
-    if (++count_ <= kShown) log_warning("left out: {}", error.what());
+    if (!skips_ || error.kind() != ErrorKind::data) throw naming_way_out(error);
+    if (++count_ <= kShown) say_left_out(error);
     return false;
   }
 }

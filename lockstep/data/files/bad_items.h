@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::data {
@@ -36,13 +37,29 @@ class BadItemsTaken {
   std::vector<std::string> first_;
 };
 
+/// What ends the run because of an item: an Error(data) then ends with `way_out`, which leaves it out instead. Others,
+/// and those of a check, stay as they are.
+Error naming_way_out(const Error& error, std::string_view way_out = "data.on_error=skip");
+
+/// `read()`, whose errors name `way_out` unless it `skips` already.
+template <typename Read>
+auto read_or_name_way_out(bool skips, const Read& read, std::string_view way_out = "data.on_error=skip") {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (skips) throw;
+    throw naming_way_out(error, way_out);
+  }
+}
+
 /// Counts the items that a reader left out. Not thread-safe.
 class BadItems {
  public:
   /// `what` is for the report, e.g. "lines of train.csv".
   BadItems(bool skips, std::string what) : skips_(skips), what_(std::move(what)) {}
 
-  /// Runs `read`; an Error(data) of it is thrown on, or logged (the first ten) and counted. Whether it went well.
+  /// Runs `read`; an Error(data) of it is thrown on, naming the way out, or logged (the first ten) and counted. Whether
+  /// it went well.
   bool try_to(const std::function<void()>& read);
 
   /// One line in the log when something was left out, of `all`.

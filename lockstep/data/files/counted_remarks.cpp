@@ -9,14 +9,33 @@ namespace lockstep::data {
 namespace {
 
 thread_local HeardReports* heard_by = nullptr;
+thread_local ReportsOnce* once_by = nullptr;
 
 }  // namespace
+
+ReportsOnce::ReportsOnce(bool silent) : silent_(silent), is_current_(once_by == nullptr) {
+  if (is_current_) once_by = this;
+}
+
+ReportsOnce::ReportsOnce(ReportsOnce* of_waiting) : is_current_(once_by == nullptr) {
+  if (is_current_) once_by = of_waiting;
+}
+
+ReportsOnce::~ReportsOnce() {
+  if (is_current_) once_by = nullptr;
+}
+
+ReportsOnce* ReportsOnce::current() { return once_by; }
+
+bool ReportsOnce::is_due(std::string_view line) {
+  return once_by == nullptr || (!once_by->silent_ && once_by->said_.emplace(line).second);
+}
 
 HeardReports::HeardReports() : outer_(heard_by) { heard_by = this; }
 HeardReports::~HeardReports() { heard_by = outer_; }
 
 void report_line(LogLevel level, std::string_view line) {
-  write_log(level, line);
+  if (ReportsOnce::is_due(line)) write_log(level, line);
   if (level == LogLevel::warning && heard_by != nullptr) heard_by->lines_.emplace_back(line);
 }
 

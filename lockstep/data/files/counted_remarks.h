@@ -4,6 +4,8 @@
 #include <lockstep/base/log.h>
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,29 @@ namespace lockstep::data {
 
 /// One line of the log about what was read; warnings are also heard by HeardReports.
 void report_line(LogLevel level, std::string_view line);
+
+/// While it lives, what readers on this thread report a second time is not said again: a command may load the same data
+/// for its model and for its samples. One within another does nothing.
+class ReportsOnce {
+ public:
+  /// `silent`: nothing is said at all, as another rank reads the same files and says it.
+  explicit ReportsOnce(bool silent = false);
+  /// For a thread that another one waits for: that one's, unless it has none.
+  explicit ReportsOnce(ReportsOnce* of_waiting);
+  ~ReportsOnce();
+  ReportsOnce(const ReportsOnce&) = delete;
+  ReportsOnce& operator=(const ReportsOnce&) = delete;
+
+  /// That of this thread; nullptr: none.
+  static ReportsOnce* current();
+  /// Whether the line is to be said now; without one of these always.
+  static bool is_due(std::string_view line);
+
+ private:
+  bool silent_ = false;
+  bool is_current_ = false;
+  std::set<std::string, std::less<>> said_;
+};
 
 /// Has, of the time while it lives, the warnings that readers on this thread reported: a run shows them on its console,
 /// as its log is a file.

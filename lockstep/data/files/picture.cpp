@@ -1,4 +1,4 @@
-// The choice of JPEG or PNG decoder by the first bytes, then conversion to grey and the turn by EXIF orientation.
+// The choice of a decoder by the first bytes, then conversion to grey and the turn by EXIF orientation.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>
@@ -6,6 +6,8 @@
 #include <lockstep/data/files/missing_file.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -24,15 +26,27 @@ bool begins_with(std::span<const std::uint8_t> bytes, std::span<const std::uint8
 constexpr std::array<std::uint8_t, 3> kJpeg{0xff, 0xd8, 0xff};
 constexpr std::array<std::uint8_t, 8> kPng{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
+constexpr std::array<std::string_view, 7> kEndings = {"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
+
 std::string found_instead(std::span<const std::uint8_t> bytes) {
   if (bytes.empty()) return "it is empty";
   const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
   if (begin.starts_with("GIF8")) return "it is a GIF";
-  if (begin.starts_with("BM")) return "it is a BMP";
-  if (begin.starts_with("RIFF") && begin.size() >= 12 && begin.substr(8, 4) == "WEBP") return "it is a WebP";
-  if (begin.starts_with("II*") || begin.starts_with("MM")) return "it is a TIFF";
   const auto kind = kind_of_file(begin);
-  return kind.empty() ? "its first bytes are of neither" : fmt::format("it is {}", kind);
+  return kind.empty() ? "its first bytes are of none of them" : fmt::format("it is {}", kind);
+}
+
+bool is_webp(std::string_view begin) {
+  return begin.starts_with("RIFF") && begin.size() >= 12 && begin.substr(8, 4) == "WEBP";
+}
+
+/// The second two are those of files that may be larger than 4 GiB.
+bool is_tiff(std::string_view begin) {
+  using namespace std::string_view_literals;
+  for (const auto mark : {"II*\0"sv, "MM\0*"sv, "II+\0"sv, "MM\0+"sv}) {
+    if (begin.starts_with(mark)) return true;
+  }
+  return false;
 }
 
 // As PIL and OpenCV round: weights of 2^-16.
@@ -59,20 +73,29 @@ void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t 
 Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name) {
   int orientation = 1;
   Picture picture;
+  const std::string_view begin(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   if (begins_with(encoded, kJpeg)) {
     picture = decode_jpeg(encoded, options, name);
-    if (options.orientation) orientation = jpeg_orientation(encoded);
+    orientation = jpeg_orientation(encoded);
   } else if (begins_with(encoded, kPng)) {
     picture = decode_png(encoded, options, name, orientation);
-    if (!options.orientation) orientation = 1;
+  } else if (is_webp(begin)) {
+    picture = decode_webp(encoded, options, name, orientation);
+  } else if (is_tiff(begin)) {
+    picture = decode_tiff(encoded, options, name, orientation);
+  } else if (begin.starts_with("BM")) {
+    picture = decode_bmp(encoded, options, name);
   } else {
-    fail(ErrorKind::data, "picture", "{} is no JPEG and no PNG: {}", name, found_instead(encoded));
+    fail(ErrorKind::data, "picture", "{} is no JPEG, PNG, WebP, BMP or TIFF: {}", name, found_instead(encoded));
   }
   if (options.channels == 1) to_grey(picture);
-  return turned(std::move(picture), orientation);
+  return turned(std::move(picture), options.orientation ? orientation : 1);
 }
 
 Picture read_picture(const std::string& file, const DecodeOptions& options) {
+  // The system would open the file whose name ends before it.
+  if (file.find('\0') != std::string::npos)
+    fail(ErrorKind::data, "picture", "cannot read {}: its name has a byte 0", file);
   errno = 0;
   const auto bytes = read_file(file);
   if (!bytes) {
@@ -89,9 +112,9 @@ bool has_picture_name(std::string_view file) {
   if (dot == std::string_view::npos) return false;
   std::string ending(file.substr(dot + 1));
   for (char& letter : ending) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return ending == "jpg" || ending == "jpeg" || ending == "png";
+  return std::ranges::find(kEndings, ending) != kEndings.end();
 }
 
-std::string_view picture_endings() { return ".jpg, .jpeg, .png"; }
+std::string picture_endings() { return fmt::format(".{}", fmt::join(kEndings, ", .")); }
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// Pictures as bytes, from JPEG and PNG files.
+// Pictures as bytes, from JPEG, PNG, WebP, BMP and TIFF files.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,10 @@ struct DecodeOptions {
   std::int64_t max_scans = kMostScans;  ///< of a JPEG, each of which goes over the whole picture
 };
 
-/// Decodes a JPEG (baseline or progressive; grey, YCbCr, RGB, CMYK, YCCK) or a PNG (1 to 16 bits; grey, palette,
-/// colours). 16 bits are rounded to 8, alpha is left out, Adobe's inverted CMYK becomes RGB. Thread-safe.
+/// Decodes a JPEG (baseline or progressive; grey, YCbCr, RGB, CMYK, YCCK), a PNG (1 to 16 bits; grey, palette,
+/// colours), a WebP that stands still, a BMP (24 and 32 bits, palettes, uncompressed) or the first page of a TIFF (up
+/// to 8 bits for each sample). 16 bits are rounded to 8, alpha is left out, Adobe's inverted CMYK becomes RGB.
+/// Thread-safe.
 ///
 /// Error(data), beginning with `name`, for other formats, damage, a file that is cut off or too short for its picture,
 /// and what is beyond the limits;
@@ -38,9 +40,9 @@ Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOption
 /// Reads and decodes a file. Error(data) naming it, also when there is no such file or it cannot be read.
 Picture read_picture(const std::string& file, const DecodeOptions& options);
 
-/// Whether a file's name ends as a picture's does: .jpg, .jpeg, .png in any case.
+/// Whether a file's name ends as a picture's does, in any case: .jpg, .jpeg, .png, .webp, .bmp, .tif, .tiff.
 bool has_picture_name(std::string_view file);
 /// Those endings, for messages.
-std::string_view picture_endings();
+std::string picture_endings();
 
 }  // namespace lockstep::data

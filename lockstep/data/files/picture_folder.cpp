@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Endings of pictures of other kinds.
-constexpr std::array<std::string_view, 12> kOtherPictures = {".gif",  ".bmp",  ".webp", ".tif", ".tiff", ".heic",
-                                                             ".heif", ".avif", ".jp2",  ".ppm", ".svg",  ".psd"};
+constexpr std::array<std::string_view, 9> kOtherPictures = {".gif", ".heic", ".heif", ".avif", ".jp2",
+                                                            ".jxl", ".ppm",  ".svg",  ".psd"};
 
 bool is_other_picture(const fs::path& path) {
   auto ending = path.extension().string();

@@ -19,4 +19,15 @@ Picture decode_jpeg(std::span<const std::uint8_t> encoded, const DecodeOptions& 
 Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                    int& orientation);
 
+/// RGB. A BMP has no orientation.
+Picture decode_bmp(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
+
+/// RGB, not turned; `orientation` becomes that of the chunk EXIF. Error(data) for an animation, too.
+Picture decode_webp(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
+                    int& orientation);
+
+/// The first page as RGB, not turned; `orientation` becomes that of the page's tag.
+Picture decode_tiff(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
+                    int& orientation);
+
 }  // namespace lockstep::data

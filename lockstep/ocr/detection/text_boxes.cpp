@@ -37,7 +37,8 @@ class TextBoxes final : public samples::Dataset {
                                           .max_pixels = options_.max_pixels,
                                           .max_scans = options_.max_scans});
     } catch (const Error& error) {
-      throw Error(error.kind(), error.where(), error.message(), {labelled.label_file, labelled.line});
+      const Error placed(error.kind(), error.where(), error.message(), {labelled.label_file, labelled.line});
+      throw leaves_out_errors() ? placed : data::naming_way_out(placed);
     }
     samples::Sample sample;
     sample.tensors.emplace(

@@ -5,6 +5,7 @@
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/data/files/csv.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture_folder.h>
@@ -62,13 +63,6 @@ Word word_of(const json& entry, std::size_t number) {
     fail(ErrorKind::data, kWhere, "word {} has {} corners; a polygon has three or more", number, word.polygon.size());
   }
   return word;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 /// Scripts of ICDAR MLT 2017 and 2019.
@@ -311,9 +305,11 @@ void for_each_line_of(const std::filesystem::path& file, std::string_view key,
 /// The form of most lines of `files`. Error(config) where they are of another program.
 WordForm form_of_files(const std::vector<std::filesystem::path>& files, const std::filesystem::path& folder,
                        const LabelReading& reading) {
+  std::optional<WordForm> given;
   for (const auto form : {WordForm::icdar2015, WordForm::mlt, WordForm::icdar2013}) {
-    if (reading.labels == name_of(form)) return form;
+    if (reading.labels == name_of(form)) given = form;
   }
+  if (given && given != WordForm::icdar2015) return *given;  // lines of another form are mistakes
   std::map<WordForm, std::int64_t> counts;
   std::map<WordForm, std::string> firsts;
   std::int64_t lines = 0;
@@ -330,6 +326,15 @@ WordForm form_of_files(const std::vector<std::filesystem::path>& files, const st
     });
   }
   const auto eight = counts[WordForm::icdar2015] + counts[WordForm::mlt];
+  if (given) {
+    if (2 * counts[WordForm::mlt] > eight) {
+      data::report_line(LogLevel::warning,
+                        fmt::format("{} of {} lines in {} have a script behind the numbers, as those of mlt; the first "
+                                    "is {}; as data.labels is icdar2015, the script is a part of the text",
+                                    counts[WordForm::mlt], lines, folder.string(), firsts[WordForm::mlt]));
+    }
+    return *given;
+  }
   if (eight + counts[WordForm::icdar2013] == 0 && foreign) throw *foreign;
   auto form = WordForm::icdar2015;
   if (counts[WordForm::icdar2013] > eight) form = WordForm::icdar2013;

@@ -126,7 +126,7 @@ void convert_optimizer(Conversion& c) {
   if (name == "momentum") {
     carry(c, "optimizer.momentum", "optimizer.momentum");
   } else if (name.starts_with("adam")) {
-    c.given.take("optimizer.momentum");  // which MindOCR's Adams do not use
+    c.given.pass_over("optimizer", {"momentum"});  // which MindOCR's Adams do not use
   }
   convert_betas(c);
   carry(c, "optimizer.weight_decay", "optimizer.weight_decay");
@@ -140,11 +140,14 @@ void convert_optimizer(Conversion& c) {
     const auto path = fmt::format("loss_scaler.{}", key);
     if (c.half_precision && !type.empty()) {
       carry(c, path, path);
-    } else {
-      c.given.take(path);  // of full precision, where nothing is scaled
     }
   }
-  if (c.half_precision && !type.empty()) set_key(c.ours, "loss_scaler.type", text_node(type));
+  if (c.half_precision) {
+    if (!type.empty()) set_key(c.ours, "loss_scaler.type", text_node(type));
+  } else if (!type.empty()) {
+    c.given.take("loss_scaler");
+    c.passed_over.emplace_back("loss_scaler (nothing is scaled in full precision)");
+  }
 }
 
 void convert_training(Conversion& c) {
@@ -153,12 +156,16 @@ void convert_training(Conversion& c) {
   const auto norm = c.given.take("train.clip_norm");
   if (is_true(c.given.take_text("train.clip_grad"))) {
     set_key(c.ours, "train.clip_norm", norm ? *norm : text_node("1.0"));
+  } else if (norm) {
+    c.passed_over.emplace_back("train.clip_norm (train.clip_grad is not True)");
   }
   std::vector<ConfigNode> callbacks;
   const auto decay = c.given.take("train.ema_decay");
   if (is_true(c.given.take_text("train.ema"))) {
     callbacks.push_back(named_node("ema", {{"decay", decay ? *decay : text_node("0.9999")}}));
     c.notes.push_back("MindOCR's average of the weights begins with a smaller decay, which grows in 2000 steps");
+  } else if (decay) {
+    c.passed_over.emplace_back("train.ema_decay (train.ema is not True)");
   }
   const auto indicator = c.given.take_text("metric.main_indicator");
   if (!indicator.empty()) {
@@ -171,10 +178,12 @@ void convert_training(Conversion& c) {
   if (!resume.empty()) {
     set_key(c.ours, "checkpoint.resume", text_node(is_true(resume) ? "auto" : is_false(resume) ? "none" : resume));
   }
-  // `lockstep eval` gets its weights from the command line.
-  c.given.pass_over("eval", {"ckpt_load_path", "dataset_sink_mode", "pred_cast_fp32"});
+  if (c.given.take("eval.ckpt_load_path")) {
+    c.passed_over.emplace_back("eval.ckpt_load_path (lockstep eval --weights FILE says it)");
+  }
+  c.given.pass_over("eval", {"dataset_sink_mode", "pred_cast_fp32"});
   c.given.pass_over("train", {"pred_cast_fp32"});  // losses are of float32 here
-  c.given.take("predict");                         // `lockstep predict` uses the transforms of evaluation
+  c.given.pass_over("", {"predict"});              // `lockstep predict` uses the transforms of evaluation
 }
 
 void convert_loaders(Conversion& c) {
@@ -218,7 +227,7 @@ ConvertedConfig convert_mindocr(const ConfigNode& theirs) {
          "MindOCR's classifiers and tables, are not converted",
          type == nullptr ? "none" : "'" + type->scalar + "'");
   }
-  Conversion c{.given = GivenKeys(theirs), .ours = make_section(), .lost = {}, .notes = {}};
+  Conversion c{.given = GivenKeys(theirs), .ours = make_section(), .lost = {}, .notes = {}, .passed_over = {}};
   c.given.take("common");  // names for values that are used elsewhere
   c.given.take("model.type");
   convert_system(c);
@@ -229,13 +238,21 @@ ConvertedConfig convert_mindocr(const ConfigNode& theirs) {
   convert_loaders(c);
   auto lost = c.given.left();
   lost.insert(lost.begin(), c.lost.begin(), c.lost.end());
-  return {.root = std::move(c.ours), .lost = std::move(lost), .notes = std::move(c.notes)};
+  auto passed = c.given.passed();
+  passed.insert(passed.end(), c.passed_over.begin(), c.passed_over.end());
+  return {.root = std::move(c.ours),
+          .lost = std::move(lost),
+          .notes = std::move(c.notes),
+          .passed_over = std::move(passed)};
 }
 
 std::string converted_text(const ConvertedConfig& converted, const std::string& from) {
   std::string text = fmt::format("# Made of {} by lockstep convert mindocr.\n", from);
   for (const auto& note : converted.notes) text += fmt::format("# To do: {}.\n", note);
   for (const auto& key : converted.lost) text += fmt::format("# Not carried: {}\n", key);
+  if (!converted.passed_over.empty()) {
+    text += fmt::format("# Passed over, as it says nothing here: {}\n", fmt::join(converted.passed_over, ", "));
+  }
   return text + "\n" + print_yaml(converted.root);
 }
 

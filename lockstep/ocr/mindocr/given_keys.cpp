@@ -44,12 +44,18 @@ std::optional<ConfigNode> GivenKeys::take(std::string_view path) {
 }
 
 std::string GivenKeys::take_text(std::string_view path) {
-  const auto value = take(path);
+  auto copy = *this;
+  const auto value = copy.take(path);
+  if (value && value->kind != ConfigNode::Kind::scalar) return "";
+  *this = std::move(copy);
   return value ? value->scalar : "";
 }
 
 void GivenKeys::pass_over(std::string_view section, std::initializer_list<std::string_view> keys) {
-  for (const auto key : keys) take(section.empty() ? std::string(key) : fmt::format("{}.{}", section, key));
+  for (const auto key : keys) {
+    auto path = section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
+    if (take(path)) passed_.push_back(std::move(path));
+  }
 }
 
 bool GivenKeys::take_if(std::string_view path, std::initializer_list<std::string_view> texts) {

@@ -18,18 +18,21 @@ class GivenKeys {
 
   /// Takes the value of "train.dataset.type" out; nullopt where it is not given, or is null.
   std::optional<ConfigNode> take(std::string_view path);
-  /// The same as text; "" where it is not given.
+  /// The same as text; "" where it is not given, and where it is a list or a section, which then is not taken.
   std::string take_text(std::string_view path);
-  /// Takes keys that say nothing which another program has to know.
+  /// Takes keys that say nothing which another program has to know; passed() has those that were given.
   void pass_over(std::string_view section, std::initializer_list<std::string_view> keys);
   /// Whether the value at `path` is that text, which then needs no key; it is taken. A value that is not given counts.
   bool take_if(std::string_view path, std::initializer_list<std::string_view> texts);
 
   /// The paths of all values that nobody took, with their lines: "train.dataset.mosaic (line 12)".
   std::vector<std::string> left() const;
+  /// The paths that were passed over.
+  const std::vector<std::string>& passed() const { return passed_; }
 
  private:
   ConfigNode root_;
+  std::vector<std::string> passed_;
 };
 
 /// Sets "a.b.c" in a tree, and makes the sections on the way.

@@ -325,29 +325,73 @@ void convert_steps(Conversion& c, const StepOf& step_of,
       for (const auto& left : step.given().left()) {
         c.lost.push_back(fmt::format("{}.dataset.transform_pipeline.{}.{}", split, item.name, left));
       }
+      for (const auto& passed : step.given().passed()) {
+        c.passed_over.push_back(fmt::format("{}.dataset.transform_pipeline.{}.{}", split, item.name, passed));
+      }
     }
     if (!trains) finish_eval(ours);
     set_key(c.ours, fmt::format("data.{}_transforms", split), list_node(std::move(ours)));
   }
 }
 
+bool is_download(const std::string& text) { return says_yes(text) || text.find("://") != text.npos; }
+
+/// What `path` says of weights to begin with: a path, True or the address of a download; "" for none.
+std::string taken_weights(Conversion& c, std::string_view path) {
+  const auto given = c.given.take_text(path);
+  return given == "False" || given == "false" ? "" : given;
+}
+
 void convert_backbone_weights(Conversion& c) {
-  const auto is_download = [](const std::string& text) { return says_yes(text) || text.find("://") != text.npos; };
-  const auto pretrained = c.given.take_text("model.backbone.pretrained");
-  if (is_download(pretrained)) {
+  const auto given = taken_weights(c, "model.backbone.pretrained");
+  if (is_download(given)) {
+    const bool is_resnet = c.ours.find("model")->find("backbone") == nullptr;
     c.notes.push_back(fmt::format(
-        "model.backbone.pretrained ({}) is a download of MindOCR; give model.backbone_weights the path of that file, "
-        "or of torchvision's weights of a ResNet",
-        pretrained));
-  } else if (!pretrained.empty() && pretrained != "False") {
-    set_text(c, "model.backbone_weights", pretrained);
+        "model.backbone.pretrained ({}) is a download of MindOCR; give model.backbone_weights the path of that file{}",
+        given, is_resnet ? ", or of torchvision's weights of that ResNet" : ""));
+  } else if (!given.empty()) {
+    set_text(c, "model.backbone_weights", given);
   }
-  const auto whole = c.given.take_text("model.pretrained");
-  if (is_download(whole)) {
-    c.notes.push_back(
-        fmt::format("model.pretrained ({}) is a download of MindOCR; give model.weights the path of that file", whole));
-  } else if (!whole.empty() && whole != "False") {
-    set_text(c, "model.weights", whole);
+}
+
+void convert_whole_weights(Conversion& c) {
+  const auto given = taken_weights(c, "model.pretrained");
+  if (is_download(given)) {
+    c.notes.push_back(fmt::format(
+        "model.pretrained ({}) is a download of MindOCR; give model.weights the path of that .ckpt", given));
+  } else if (!given.empty()) {
+    set_text(c, "model.weights", given);
+  }
+}
+
+std::string with_line(const std::string& path, const ConfigNode& node) {
+  return node.position.line > 0 ? fmt::format("{} (line {})", path, node.position.line) : path;
+}
+
+/// The paths at `path`, one or several.
+std::vector<ConfigNode> taken_paths(Conversion& c, std::string_view path) {
+  auto value = c.given.take(path);
+  if (!value) return {};
+  return value->kind == ConfigNode::Kind::list ? std::move(value->items) : std::vector<ConfigNode>{std::move(*value)};
+}
+
+/// Sets `ours`, which is one path. Error(config) where there are several.
+void carry_one_path(Conversion& c, const std::string& theirs, const std::string& ours, std::string_view advice) {
+  auto paths = taken_paths(c, theirs);
+  if (paths.size() > 1) {
+    fail(ErrorKind::config, "convert", "{} is a list of {}, and {} is one: {}", with_line(theirs, paths.front()),
+         paths.size(), ours, advice);
+  }
+  if (!paths.empty()) set_key(c.ours, ours, std::move(paths.front()));
+}
+
+/// data.root is that of training.
+void compare_roots(Conversion& c) {
+  const auto* data = c.ours.find("data");
+  const auto* root = data == nullptr ? nullptr : data->find("root");
+  const auto eval_root = c.given.take_text("eval.dataset.dataset_root");
+  if (root != nullptr && !eval_root.empty() && eval_root != root->scalar) {
+    c.lost.push_back(fmt::format("eval.dataset.dataset_root ({}): data.root is that of training", eval_root));
   }
 }
 
@@ -370,6 +414,7 @@ void convert_detection(Conversion& c) {
     set_text(c, "model.depth", backbone.substr(std::string("det_resnet").size()));
   }
   convert_backbone_weights(c);
+  convert_whole_weights(c);
   c.given.take_if("model.neck.name", {"DBFPN"});
   carry(c, "model.neck.out_channels", "model.channels");
   c.given.take_if("model.neck.bias", {"False"});
@@ -405,16 +450,14 @@ void convert_detection(Conversion& c) {
     } else if (!type.empty() && type != "DetDataset") {
       c.lost.push_back(fmt::format("{}.dataset.type ({})", split, type));
     }
-    carry(c, split + ".dataset.label_file", "data." + split);
-    carry(c, split + ".dataset.data_dir", "data." + split + "_pictures");
+    carry_one_path(c, split + ".dataset.label_file", "data." + split,
+                   "write the lines of all into one file (cat A B > ALL) and give its path");
+    carry_one_path(c, split + ".dataset.data_dir", "data." + split + "_pictures",
+                   "give a folder above all of them, and names relative to it in the label file");
   }
   // No section `eval`: nothing to evaluate with.
   if (c.ours.find("data")->find("eval") == nullptr) set_text(c, "data.eval", "");
-  const auto* root = c.ours.find("data")->find("root");
-  const auto eval_root = c.given.take_text("eval.dataset.dataset_root");
-  if (root != nullptr && !eval_root.empty() && eval_root != root->scalar) {
-    c.lost.push_back(fmt::format("eval.dataset.dataset_root ({}): data.root is that of training", eval_root));
-  }
+  compare_roots(c);
   // The loss of an evaluation needs the map of shrunk words, which are made before pixels become numbers.
   const auto add_map = [](std::vector<ConfigNode>& steps) {
     const auto at =
@@ -435,7 +478,11 @@ void convert_recognition(Conversion& c) {
       c.given, {.backbones = {"rec_resnet34", "rec_vgg7"}, .necks = {"RNN", "RNNEncoder"}, .heads = {"CTCHead"}});
   const auto backbone = c.given.take_text("model.backbone.name");
   set_text(c, "model.name", "crnn_" + backbone.substr(std::string("rec_").size()));
-  convert_backbone_weights(c);
+  if (const auto given = taken_weights(c, "model.backbone.pretrained"); !given.empty()) {
+    c.lost.push_back(
+        fmt::format("model.backbone.pretrained ({}; model.weights takes those of the whole model)", given));
+  }
+  convert_whole_weights(c);
   c.given.take_if("model.transform", {"null"});
   c.given.take_if("model.neck.name", {"RNN", "RNNEncoder"});
   carry(c, "model.neck.hidden_size", "model.hidden");
@@ -463,17 +510,19 @@ void convert_recognition(Conversion& c) {
 
   set_text(c, "data.name", "words");
   carry(c, "train.dataset.dataset_root", "data.root");
-  c.given.take("eval.dataset.dataset_root");
+  compare_roots(c);
   for (const std::string split : {"train", "eval"}) {
     const auto type = c.given.take_text(split + ".dataset.type");
-    const auto folder = c.given.take_text(split + ".dataset.data_dir");
-    const auto list = c.given.take_text(split + ".dataset.label_file");
     const bool is_lmdb = type == "LMDBDataset";
+    auto files = taken_paths(c, split + (is_lmdb ? ".dataset.data_dir" : ".dataset.label_file"));
     if (!is_lmdb && type != "RecDataset" && !type.empty()) c.lost.push_back(split + ".dataset.type (" + type + ")");
-    if (is_lmdb ? !folder.empty() : !list.empty()) {
-      set_key(c.ours, "data." + split, list_node({text_node(is_lmdb ? folder : list)}));
+    if (!files.empty()) set_key(c.ours, "data." + split, list_node(std::move(files)));
+    if (is_lmdb) {
+      c.given.pass_over(split + ".dataset", {"label_file"});  // the words are in the databases
+    } else {
+      carry_one_path(c, split + ".dataset.data_dir", "data." + split + "_images",
+                     "give a folder above all of them, and names relative to it in the label files");
     }
-    if (!is_lmdb && !folder.empty()) set_text(c, "data." + split + "_images", folder);
     c.given.pass_over(split + ".dataset", {"filter_max_len", "max_text_len", "filter_zero_text_image"});
   }
   convert_steps(

@@ -15,6 +15,7 @@ struct Conversion {
   ConfigNode ours;
   std::vector<std::string> lost;
   std::vector<std::string> notes;
+  std::vector<std::string> passed_over;
   bool half_precision = false;
 };
 

@@ -39,8 +39,9 @@ class Words final : public samples::Dataset {
     const auto& [source, indices] = sources_[which];
     const auto word = indices[static_cast<std::size_t>(index - (which == 0 ? 0 : ends_[which - 1]))];
     Sample sample;
-    sample.tensors.emplace(samples::kPictures,
-                           samples::to_tensor(source->picture(word, samples::decoding_of(pictures_))));
+    sample.tensors.emplace(samples::kPictures, samples::to_tensor(data::read_or_name_way_out(leaves_out_errors(), [&] {
+                             return source->picture(word, samples::decoding_of(pictures_));
+                           })));
     sample.texts.emplace(samples::kLabels, source->label(word));
     sample.texts.emplace(samples::kNames, source->name(word));
     return sample;

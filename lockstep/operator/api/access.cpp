@@ -26,11 +26,6 @@ std::string read_text(const fs::path& path, const char* what) {
   return std::move(*text);
 }
 
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
-  return text;
-}
-
 /// A file, and the folder that relative paths in it count from.
 struct ConfigFile {
   fs::path path;
@@ -223,7 +218,7 @@ Access access_in_cluster(const Environment& environment, const fs::path& folder)
   access.origin = "the service account in " + folder.string();
   access.token_file = folder / "token";
   read_text(access.token_file, "the service account's token");
-  access.space = trimmed(read_text(folder / "namespace", "the service account's namespace"));
+  access.space = trimmed(read_text(folder / "namespace", "the service account's namespace"), " \r\n");
   net::TlsTexts tls;
   tls.authorities = read_text(folder / "ca.crt", "the cluster's authority");
   access.tls = net::make_client_tls_from_texts(tls);

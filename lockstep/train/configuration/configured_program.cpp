@@ -1,5 +1,6 @@
 // A program made from the configuration: data set, model and task from registered parts, where the user gives none.
 #include <lockstep/base/error.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/models/picture_model.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
@@ -181,7 +182,12 @@ void set_data(Program& program, const RunConfig& config) {
 
 /// In a thread of its own: where a plan makes a model without memory, tensors of this thread have none.
 samples::Batch read_example(const std::function<samples::Batch()>& example) {
-  return std::async(std::launch::async, example).get();
+  return std::async(std::launch::async,
+                    [&, of_waiting = data::ReportsOnce::current()] {
+                      const data::ReportsOnce once(of_waiting);
+                      return example();
+                    })
+      .get();
 }
 
 bool has_stem(std::string_view name) {

@@ -1,6 +1,7 @@
 // The evaluation of a model outside of training.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/measured_model.h>
@@ -10,6 +11,7 @@
 namespace lockstep::train {
 
 Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights) {
+  const data::ReportsOnce once(group.rank() != 0);
   const MeasuredModel measured(given, parts, group, weights);
   const auto data = measured.data();
   if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");

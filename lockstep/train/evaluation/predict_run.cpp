@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/evaluation/learned_table.h>
 #include <lockstep/train/evaluation/measured_model.h>
 #include <lockstep/train/evaluation/predict_run.h>
@@ -156,6 +157,7 @@ Prediction of_used(const Prediction& all, std::int64_t samples) {
 
 Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
                        const std::shared_ptr<const samples::Dataset>& dataset, const std::filesystem::path& folder) {
+  const data::ReportsOnce once(group.rank() != 0);
   const MeasuredModel measured(without_targets(config), program, group, weights);
   const auto data = measured.data(dataset);
   if (!data) fail(ErrorKind::config, "data", "there is nothing to predict for: the data has no test split");

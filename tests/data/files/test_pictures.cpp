@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/expect_error.h"
@@ -36,10 +37,90 @@ TEST(Pictures, APngComesBackAsItWasAndAJpegNearly) {
   EXPECT_NEAR(grey.pixels[0], 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2], 0.6);
 }
 
+TEST(Pictures, WebPBmpAndTiffComeBackAsTheyWere) {
+  const auto rgb = pattern(37, 21, 40);
+  EXPECT_EQ(decode(webp_of(rgb, 37, 21)).pixels, rgb);
+  EXPECT_EQ(decode(bmp_of(rgb, 37, 21)).pixels, rgb);
+  for (const int compression : {1, 5, 8, 32773}) {
+    for (const auto& form : {TiffForm{.compression = compression}, TiffForm{.compression = compression, .tile = 16},
+                             TiffForm{.compression = compression, .separate = true}}) {
+      EXPECT_EQ(decode(tiff_of(rgb, 37, 21, form)).pixels, rgb) << compression;
+    }
+  }
+  const auto turned = data::turned({21, 37, 3, rgb}, 6);
+  const auto lying = tiff_of(rgb, 37, 21, {.orientation = 6});
+  EXPECT_EQ(decode(lying).pixels, turned.pixels);
+  EXPECT_EQ(decode(lying).width, 21);
+  EXPECT_EQ(decode(lying, {.orientation = false}).pixels, rgb);
+  // Alpha is left out, and colours that are multiplied by it become what they were.
+  for (const bool separate : {false, true}) {
+    EXPECT_EQ(decode(tiff_of({100, 50, 0, 128}, 1, 1, {.alpha = 2, .separate = separate})).pixels,
+              (std::vector<std::uint8_t>{100, 50, 0}));
+    EXPECT_EQ(decode(tiff_of({100, 50, 0, 128}, 1, 1, {.alpha = 1, .separate = separate})).pixels,
+              (std::vector<std::uint8_t>{199, 99, 0}));
+  }
+  // 0 and 1, from the highest bit.
+  EXPECT_EQ(decode(tiff_of({0xa0}, 8, 1, {.compression = 1, .bits = 1}), {.channels = 1}).pixels,
+            (std::vector<std::uint8_t>{255, 0, 255, 0, 0, 0, 0, 0}));
+}
+
+/// Four pixels in two rows of 4 bits, whose colours are red, green, blue and white.
+std::string bmp_with_palette(std::string_view pixels) {
+  using namespace std::string_literals;
+  return "BM\0\0\0\0\0\0\0\0\x46\0\0\0\x28\0\0\0\2\0\0\0\2\0\0\0\1\0\4\0"s + std::string(16, '\0') +
+         "\4\0\0\0\0\0\0\0"s + "\0\0\xff\0\0\xff\0\0\xff\0\0\0\xff\xff\xff\0"s + std::string(pixels);
+}
+
+TEST(Pictures, ABmpHasItsPaletteAndDirection) {
+  using namespace std::string_literals;
+  const auto whole = bmp_with_palette("\x01\0\0\0\x23\0\0\0"s);
+  const std::vector<std::uint8_t> low = {255, 0, 0, 0, 255, 0}, high = {0, 0, 255, 255, 255, 255};
+  auto expected = high;
+  expected.insert(expected.end(), low.begin(), low.end());
+  EXPECT_EQ(decode(whole).pixels, expected);
+  EXPECT_EQ(decode(whole.substr(0, whole.size() - 3)).pixels, expected) << "the end of the last row is not needed";
+  auto from_top = whole;
+  from_top.replace(22, 4, "\xfe\xff\xff\xff");
+  expected = low;
+  expected.insert(expected.end(), high.begin(), high.end());
+  EXPECT_EQ(decode(from_top).pixels, expected);
+  expect_error(ErrorKind::data, {"it.bin", "damaged BMP", "colour 4 of 4"},
+               [] { decode(bmp_with_palette("\x04\0\0\0\x23\0\0\0"s)); });
+  for (const auto& [at, byte, words] :
+       {std::tuple{28, '\x10', "of 16 bits"}, {30, '\1', "compression 1"}, {14, '\x0c', "OS/2"}}) {
+    auto other = whole;
+    other[at] = byte;
+    expect_error(ErrorKind::data, {"it.bin", words, "PNG"}, [&] { decode(other); });
+  }
+  auto lowest = whole;
+  lowest.replace(22, 4, "\0\0\0\x80"s);
+  expect_error(ErrorKind::data, {"it.bin", "2 x 2147483648"}, [&] { decode(lowest); });
+}
+
+TEST(Pictures, KindsOfTiffAndWebPThatAreNotReadAreNamed) {
+  std::vector<std::uint8_t> deep(64);
+  expect_error(ErrorKind::data, {"it.bin", "16 bits for each sample", "PNG"},
+               [&] { decode(tiff_of(deep, 8, 4, {.compression = 1, .bits = 16})); });
+  using namespace std::string_literals;
+  const auto animated = "RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\x03\0\0\x03\0\0"s;
+  expect_error(ErrorKind::data, {"it.bin", "animated WebP"}, [&] { decode(animated); });
+  // Nothing of libtiff's reaches the process's standard error.
+  testing::internal::CaptureStderr();
+  expect_error(ErrorKind::data, {"it.bin", "damaged TIFF"}, [] { decode("II*\0\xff\xff\xff\x7f"s); });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(Pictures, WhateverIsCutOffIsAnError) {
   const auto rgb = pattern(40, 30, 40);
-  for (const auto& [whole, format] : {std::pair{jpeg_of(rgb, 40, 30), "JPEG"}, {png_of(rgb, 40, 30), "PNG"}}) {
-    for (std::size_t size = 8; size + 2 < whole.size(); size += 13) {
+  for (const auto& [whole, format] : {std::pair{jpeg_of(rgb, 40, 30), "JPEG"},
+                                      {png_of(rgb, 40, 30), "PNG"},
+                                      {webp_of(rgb, 40, 30), "WebP"},
+                                      {bmp_of(rgb, 40, 30), "BMP"},
+                                      {tiff_of(rgb, 40, 30), "TIFF"},
+                                      {tiff_of(rgb, 40, 30, {.compression = 1, .tile = 16}), "TIFF"},
+                                      {tiff_of(rgb, 40, 30, {.compression = 7}), "TIFF"}}) {
+    EXPECT_EQ(decode(whole).width, 40) << format;
+    for (std::size_t size = 12; size + 2 < whole.size(); size += 13) {
       expect_error(ErrorKind::data, {"it.bin", format}, [&, cut = whole.substr(0, size)] { decode(cut); });
     }
   }
@@ -48,7 +129,8 @@ TEST(Pictures, WhateverIsCutOffIsAnError) {
 TEST(Pictures, DamageIsAnErrorOrAPicture) {
   const auto rgb = pattern(40, 30, 40);
   int refused = 0;
-  for (const auto& whole : {jpeg_of(rgb, 40, 30), png_of(rgb, 40, 30)}) {
+  for (const auto& whole : {jpeg_of(rgb, 40, 30), png_of(rgb, 40, 30), webp_of(rgb, 40, 30), bmp_of(rgb, 40, 30),
+                            tiff_of(rgb, 40, 30), tiff_of(rgb, 40, 30, {.compression = 1, .tile = 16})}) {
     for (std::size_t at = 2; at < whole.size(); at += 3) {
       auto bytes = whole;
       bytes[at] = static_cast<char>(bytes[at] ^ 0x5a);
@@ -92,6 +174,20 @@ TEST(Pictures, AHugeHeaderIsRefused) {
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\xea\x60\xea\x60");
   expect_error(ErrorKind::data, {"it.bin", "60000 x 60000"}, [&] { decode(jpeg); });
+
+  auto bmp = bmp_of(pattern(4, 4, 0), 4, 4);
+  bmp.replace(18, 8, std::string("\x60\xea\0\0\x60\xea\0\0", 8));
+  expect_error(ErrorKind::data, {"it.bin", "60000 x 60000"}, [&] { decode(bmp); });
+
+  auto tiff = tiff_of(pattern(4, 4, 0), 4, 4);
+  for (const auto* tag : {"\x00\x01", "\x01\x01"}) {  // width and height, which are 16 bits wide
+    const auto at = tiff.find(std::string(tag, 2) + std::string("\3\0\1\0\0\0\4", 7));
+    ASSERT_NE(at, std::string::npos);
+    tiff.replace(at + 8, 2, "\x60\xea");
+  }
+  expect_error(ErrorKind::data, {"it.bin", "60000 x 60000"}, [&] { decode(tiff); });
+  expect_error(ErrorKind::data, {"it.bin", "max_pixels"},
+               [&] { decode(webp_of(pattern(64, 48, 0), 64, 48), {.max_pixels = 1000}); });
 }
 
 // Each scan goes over the whole picture, so that a small file could take minutes.
@@ -127,13 +223,18 @@ TEST(Pictures, AHeaderOfMoreThanTheFileCanHoldIsRefusedUnread) {
   auto png = png_of(pattern(4, 4, 0), 4, 4);
   set_png_size(png, std::string("\x00\x00\x2e\xe0", 4));
   expect_error(ErrorKind::data, {"it.bin", "damaged PNG", "too few"}, [&] { decode(png); });
+  auto tiff = tiff_of(pattern(4, 4, 0), 4, 4);
+  for (const auto* tag : {"\x00\x01", "\x01\x01"}) {
+    tiff.replace(tiff.find(std::string(tag, 2) + std::string("\3\0\1\0\0\0\4", 7)) + 8, 2, "\xe0\x2e");
+  }
+  expect_error(ErrorKind::data, {"it.bin", "damaged TIFF", "too few"}, [&] { decode(tiff); });
 }
 
 class PictureFolders : public testing::Test {
  protected:
   PictureFolders() {
-    for (const auto* name : {"a.jpg", "B.PNG", "._a.jpg", "c.gif", "notes.txt", "sub/d.jpeg",
-                             ".ipynb_checkpoints/e.jpg", "__MACOSX/a.jpg", "sub/.hidden/f.png"}) {
+    for (const auto* name : {"a.jpg", "B.PNG", "e.WebP", "f.bmp", "g.tif", "h.TIFF", "._a.jpg", "c.gif", "notes.txt",
+                             "sub/d.jpeg", ".ipynb_checkpoints/e.jpg", "__MACOSX/a.jpg", "sub/.hidden/f.png"}) {
       write_bytes(root() / name, "x");
     }
   }
@@ -150,8 +251,10 @@ TEST_F(PictureFolders, HaveOneRuleAndSayWhatTheyPassOver) {
     return found;
   };
   data::CountedRemarks remarks, below;
-  EXPECT_THAT(names(data::FolderDepth::itself, remarks), testing::ElementsAre("B.PNG", "a.jpg"));
-  EXPECT_THAT(names(data::FolderDepth::all_below, below), testing::ElementsAre("B.PNG", "a.jpg", "sub/d.jpeg"));
+  EXPECT_THAT(names(data::FolderDepth::itself, remarks),
+              testing::ElementsAre("B.PNG", "a.jpg", "e.WebP", "f.bmp", "g.tif", "h.TIFF"));
+  EXPECT_THAT(names(data::FolderDepth::all_below, below),
+              testing::ElementsAre("B.PNG", "a.jpg", "e.WebP", "f.bmp", "g.tif", "h.TIFF", "sub/d.jpeg"));
   EXPECT_EQ(below.count_of("hidden or macOS's own files and folders are passed over"), 4);
   EXPECT_EQ(below.count_of("files are not pictures by their names and are not read"), 1);
   const data::HeardReports heard;
@@ -166,12 +269,15 @@ TEST_F(PictureFolders, HaveOneRuleAndSayWhatTheyPassOver) {
 }
 
 TEST(Pictures, OtherFilesAreNamed) {
-  expect_error(ErrorKind::data, {"it.bin", "no JPEG and no PNG", "empty"}, [] { decode(""); });
+  expect_error(ErrorKind::data, {"it.bin", "no JPEG, PNG, WebP, BMP or TIFF", "empty"}, [] { decode(""); });
   expect_error(ErrorKind::data, {"it.bin", "a GIF"}, [] { decode("GIF89a......"); });
-  expect_error(ErrorKind::data, {"it.bin", "neither"}, [] { decode("hello, world, hello"); });
+  expect_error(ErrorKind::data, {"it.bin", "none of them"}, [] { decode("hello, world, hello"); });
   expect_error(ErrorKind::data, {"/nowhere.jpg", "No such file"}, [] { data::read_picture("/nowhere.jpg", {}); });
   const TemporaryFolder folder;
   expect_error(ErrorKind::data, {folder.path().string()}, [&] { data::read_picture(folder.path().string(), {}); });
+  write_bytes(folder.path() / "a.png", png_of(pattern(4, 4, 0), 4, 4));
+  expect_error(ErrorKind::data, {"a.png", ".jpg", "byte 0"},
+               [&] { data::read_picture((folder.path() / "a.png").string() + std::string("\0.jpg", 5), {}); });
 }
 
 TEST(Exif, OrientationIsReadInBothByteOrdersAndDamageIsUpright) {

@@ -15,6 +15,7 @@
 
 #include "base/expect_error.h"
 #include "data/files/picture_files.h"
+#include "support/hostile_text.h"
 
 namespace lockstep::test {
 namespace {
@@ -156,7 +157,8 @@ TEST_F(TextBoxes, ComeFromIcdarsFilesToo) {
 
 TEST_F(TextBoxes, NameTheLineOfAMistake) {
   write_bytes(root() / "train.txt", std::string(kGood) + "\nb.jpg\t[{}]\n");
-  expect_error(ErrorKind::data, {"word 1", "train.txt:2"}, [&] { ocr::load_text_boxes(options(), Split::train); });
+  expect_error(ErrorKind::data, {"word 1", "train.txt:2", "data.on_error=skip leaves it out"},
+               [&] { ocr::load_text_boxes(options(), Split::train); });
   auto skipping = options();
   skipping.on_error = "skip";
   const auto rest = ocr::load_text_boxes(skipping, Split::train);
@@ -172,7 +174,8 @@ TEST_F(TextBoxes, NameAPictureThatCannotBeRead) {
   const auto train = ocr::load_text_boxes(options(), Split::train);
   auto bytes = jpeg_of(pattern(64, 48, 5), 64, 48);
   write_bytes(root() / "train/b.jpg", bytes.substr(0, bytes.size() / 2));
-  expect_error(ErrorKind::data, {"b.jpg", "train.txt:2"}, [&] { train->get(1, Chance(0, 0, 1)); });
+  expect_error(ErrorKind::data, {"b.jpg", "train.txt:2", "data.on_error=skip"},
+               [&] { train->get(1, Chance(0, 0, 1)); });
   std::filesystem::remove(root() / "train/b.jpg");
   expect_error(ErrorKind::data, {"b.jpg", "train.txt:2"}, [&] { train->get(1, Chance(0, 0, 1)); });
 }
@@ -190,12 +193,25 @@ TEST_F(TextBoxes, OfMltAndOf2013AreRecognisedAndAKeyOverrules) {
   write_bytes(root() / "gt/gt_b.txt", box + "None,###\n");
   EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({true, false, false})));
   options.labels = "icdar2015";
-  EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({false, false, false})));
+  {
+    const data::HeardReports heard;
+    EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({false, false, false})));
+    ASSERT_EQ(heard.lines().size(), 1U);
+    EXPECT_THAT(heard.lines()[0], testing::AllOf(testing::HasSubstr("4 of 4 lines"), testing::HasSubstr("gt_a.txt:1"),
+                                                 testing::HasSubstr("mlt"), testing::HasSubstr("data.labels")));
+  }
   // A text that begins with a script's name makes no MLT.
   options.labels = "auto";
   write_bytes(root() / "gt/gt_a.txt", box + "###\n" + box + "Latin,###\n" + box + "word\n");
   write_bytes(root() / "gt/gt_b.txt", "");
   EXPECT_TRUE(torch::equal(ignored_in(options), torch::tensor({true, false, false})));
+  {
+    options.labels = "icdar2015";
+    const data::HeardReports heard;
+    ignored_in(options);
+    EXPECT_EQ(heard.lines().size(), 0U) << "no doubt";
+    options.labels = "auto";
+  }
 
   write_bytes(root() / "gt/gt_a.txt", "38 43 920 215 \"Tiredness\"\n275 264 665 450 \"###\"\n");
   write_bytes(root() / "gt/gt_b.txt", "1, 2, 30, 12, \"a\"\n");
@@ -293,6 +309,48 @@ TEST_F(TextBoxes, FilesThatDoNotBelongAreCounted) {
   ASSERT_EQ(heard.lines().size(), 2U);
   EXPECT_THAT(heard.lines()[0], testing::HasSubstr("c.gif"));
   EXPECT_THAT(heard.lines()[1], testing::HasSubstr("gt_gone.txt"));
+}
+
+TEST_F(TextBoxes, HostileLabelsAreNamedReadably) {
+  const auto read = [&](const ocr::TextBoxesOptions& options, const std::string& file) {
+    return [=, this](const std::string& text) {
+      write_bytes(root() / file, text);
+      const auto train = ocr::load_text_boxes(options, Split::train);
+      for (std::int64_t i = 0; i < train->size(); ++i) train->get(i, Chance(0, 0, i));
+    };
+  };
+  const std::string points = "\"points\": [[1,2],[30,2],[30,12],[1,12]]";
+  for (const auto& [before, after] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"", "\t[]\n"},
+           {"[\"", "\"]\t[]\n"},
+           {"a.jpg\t", "\n"},
+           {"a.jpg\t\"", "\"\n"},
+           {"a.jpg\t[\"", "\"]\n"},
+           {"a.jpg\t[{\"transcription\": \"", "\", " + points + "}]\n"},
+           {"a.jpg\t[{\"transcription\": \"", "\"}]\n"},
+           {"a.jpg\t[{\"transcription\": \"a\", \"points\": [[1, \"", "\"]]}]\n"},
+           {"a.jpg\t[{\"transcription\": \"a\", \"points\": [\"", "\"]}]\n"}}) {
+    expect_readable_errors("list of words", before, after, {"train.txt:1"}, read(options(), "train.txt"));
+  }
+  auto folder = options();
+  folder.train = "gt";
+  for (const auto* labels : {"auto", "icdar2015", "mlt", "icdar2013"}) {
+    folder.labels = labels;
+    for (const auto& [before, after] :
+         std::vector<std::pair<std::string, std::string>>{{"", ""},
+                                                          {"1,2,30,2,30,12,1,12,", "\n"},
+                                                          {"1,2,30,2,30,12,1,", ",a\n"},
+                                                          {"1 2 30 12 \"", "\"\n"},
+                                                          {"1 2 30 ", " \"a\"\n"},
+                                                          {"1,2,30,2,30,12,1,12,Latin,", "\n"},
+                                                          {"{\"", "\": 1}\n"},
+                                                          {"x: ", "\n"}}) {
+      write_bytes(root() / "gt/gt_b.txt", "");
+      expect_readable_errors(std::string("words of ") + labels, before, after, {"gt_a.txt:1"},
+                             read(folder, "gt/gt_a.txt"));
+    }
+  }
 }
 
 }  // namespace

@@ -193,6 +193,56 @@ TEST(ConvertMindocr, ListsWhatItCannotCarry) {
   EXPECT_THAT(ocr::converted_text(converted, "theirs.yaml"), HasSubstr("# Not carried: train.mosaic (line 4)"));
 }
 
+TEST(ConvertMindocr, ListsWhatSaysNothingHere) {
+  const auto converted = ocr::convert_mindocr(parse_yaml(kDbnet, "theirs.yaml"));
+  EXPECT_THAT(converted.passed_over,
+              testing::IsSupersetOf({HasSubstr("loss_scaler (nothing is scaled in full precision)"),
+                                     HasSubstr("eval.ckpt_load_path (lockstep eval --weights FILE says it)"),
+                                     HasSubstr("system.mode"), HasSubstr("train.dataset.output_columns")}));
+  EXPECT_THAT(ocr::converted_text(converted, "theirs.yaml"),
+              testing::AllOf(HasSubstr("# Passed over, as it says nothing here: "), HasSubstr("system.mode, ")));
+}
+
+/// `text` with `to` in the place of each `from`.
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+TEST(ConvertMindocr, TakesListsOfFilesOrRefusesThemItself) {
+  const auto one = with(kDbnet, "label_file: ic15/train/det_gt.txt", "label_file: [ic15/train/det_gt.txt]");
+  EXPECT_THAT(ocr::converted_text(ocr::convert_mindocr(parse_yaml(one, "theirs.yaml")), "theirs.yaml"),
+              HasSubstr("train: ic15/train/det_gt.txt"));
+  expect_error(ErrorKind::config, {"train.dataset.label_file", "list of 2", "data.train is one", "(line ", "cat A B"},
+               [] { read(with(kDbnet, "label_file: ic15/train/det_gt.txt", "label_file: [a.txt, b.txt]")); });
+  expect_error(ErrorKind::config, {"eval.dataset.data_dir", "data.eval_pictures is one"},
+               [] { read(with(kDbnet, "data_dir: ic15/test/images", "data_dir: [a, b]")); });
+  std::vector<std::string> lost;
+  read(with(kCrnn, "data_dir: training/", "data_dir: [MJ, ST]"), &lost);
+  EXPECT_THAT(lost, IsEmpty());
+  const auto words =
+      with(with(kCrnn, "type: LMDBDataset", "type: RecDataset"), "label_file: null", "label_file: [a.txt, b.txt]");
+  const auto text = ocr::converted_text(ocr::convert_mindocr(parse_yaml(words, "theirs.yaml")), "theirs.yaml");
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("a.txt"), HasSubstr("b.txt"), HasSubstr("train_images: training/")));
+  read(words);
+  // A list where one text is expected is left, and so listed.
+  EXPECT_THAT(ocr::convert_mindocr(parse_yaml(with(kDbnet, "amp_level: 'O0'", "amp_level: [O0, O2]"), "t.yaml")).lost,
+              ElementsAre(HasSubstr("system.amp_level (line ")));
+}
+
+TEST(ConvertMindocr, GivesWeightsToKeysThatAreThere) {
+  const auto converted = [](const std::string& text) { return ocr::convert_mindocr(parse_yaml(text, "theirs.yaml")); };
+  const auto reader = with(kCrnn, "pretrained: False", "pretrained: resnet34.ckpt");
+  EXPECT_THAT(converted(reader).lost, ElementsAre(testing::AllOf(HasSubstr("model.backbone.pretrained (resnet34.ckpt"),
+                                                                 HasSubstr("model.weights"))));
+  read(reader);
+  const auto whole = converted(with(kCrnn, "type: rec\n", "type: rec\n  pretrained: https://a/crnn.ckpt\n"));
+  EXPECT_THAT(whole.notes, ElementsAre(HasSubstr("give model.weights the path of that .ckpt")));
+  EXPECT_THAT(converted(kDbnet).notes, ElementsAre(HasSubstr("torchvision's weights of that ResNet")));
+}
+
 TEST(ConvertMindocr, RefusesOtherFiles) {
   expect_error(ErrorKind::config, {"model.type", "none"}, [] { ocr::convert_mindocr(parse_yaml("a: 1", "a.yaml")); });
   expect_error(ErrorKind::config, {"model.type", "'table'"},

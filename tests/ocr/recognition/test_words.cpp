@@ -18,6 +18,7 @@
 #include "data/files/lmdb_folder.h"
 #include "data/files/picture_files.h"
 #include "ocr/recognition/word_files.h"
+#include "support/hostile_text.h"
 #include "support/read_file.h"
 
 namespace lockstep::test {
@@ -104,11 +105,39 @@ TEST_F(WordSets, TextThatIsNoUtf8IsNamed) {
   expect_error(ErrorKind::data, {"list.txt:2", "no UTF-8"}, [&] { trained(by_list("a.png\ta\na.png\tCAF\xC9\n")); });
 }
 
+TEST_F(WordSets, HostileListsAreNamedReadably) {
+  for (const auto* labels : {"tab", "icdar"}) {
+    for (const auto& [before, after] : {std::pair("", ""), std::pair("a.png\t", "\n"), std::pair("", "\ta\n"),
+                                        std::pair("a.png, \"", "\"\n"), std::pair("", ", \"a\"\n")}) {
+      expect_readable_errors(labels, before, after, {"list.txt:1"}, [&](const std::string& text) {
+        auto options = by_list(text);
+        options.labels = labels;
+        const auto words = ocr::load_words(options, Split::train);
+        for (std::int64_t i = 0; i < words->size(); ++i) words->get(i, Chance(0, 0, i));
+      });
+    }
+  }
+  for (const auto* rule : {"too_long", "outside"}) {
+    expect_readable_errors(rule, "a.png\t", "\n", {"list.txt:1"}, [&](const std::string& text) {
+      auto options = by_list(text);
+      (rule == std::string("too_long") ? options.limits.too_long : options.limits.outside) = "fail";
+      ocr::load_words(options, Split::train);
+    });
+  }
+  expect_readable_errors("dictionary", "a\n", "\nb\n", {"dictionary.txt"}, [&](const std::string& text) {
+    auto options = by_list("a.png\ta\n");
+    write_bytes(root() / "dictionary.txt", text);
+    options.dictionary.dictionary = (root() / "dictionary.txt").string();
+    ocr::load_words(options, Split::train);
+  });
+}
+
 TEST_F(WordSets, APictureThatIsMissingOrCutOffIsNamedWithItsLine) {
   const auto png = picture_of_word("abc", 0);
   write_bytes(root() / "images/cut.png", png.substr(0, png.size() / 2));
   const auto words = ocr::load_words(by_list("a.png\ta\nnone.png\tb\ncut.png\tc\n"), Split::train);
-  expect_error(ErrorKind::data, {"list.txt:2", "images/none.png"}, [&] { words->get(1, Chance(0, 0, 1)); });
+  expect_error(ErrorKind::data, {"list.txt:2", "images/none.png", "data.on_error=skip"},
+               [&] { words->get(1, Chance(0, 0, 1)); });
   expect_error(ErrorKind::data, {"list.txt:3", "images/cut.png"}, [&] { words->get(2, Chance(0, 0, 2)); });
 }
 
