@@ -22,9 +22,9 @@ struct EnteredWorld {
 };
 
 /// Enters the job where a service decides on its members, and returns the world with this process's rank once all
-/// members have registered: with Rendezvous::scheduler, or with the service of a launcher (World::job_service) where the
-/// program rejoins. Any other world is returned as it is. Errors: those of find_cluster(), of
-/// the files that it names, and of membership::WorkerSession.
+/// members have registered: with Rendezvous::scheduler, or with the service of a launcher (World::job_service) where
+/// the program rejoins. Any other world is returned as it is. Errors: those of find_cluster(), of the files that it
+/// names, and of membership::WorkerSession.
 EnteredWorld enter_job(const World& world, const EnterOptions& options, const Environment& environment);
 
 /// `world` with the rank, size and keys of `place`.
