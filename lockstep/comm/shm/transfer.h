@@ -1,4 +1,5 @@
-// Transfers over shared memory: collectives in which a rank stages its input once and each receiver reads what it needs.
+// Transfers over shared memory: collectives in which a rank stages its input once and each receiver reads what it
+// needs.
 #pragma once
 
 #include <lockstep/comm/shm/collective.h>
