@@ -2,8 +2,8 @@
 // slice for all ranks (all_reduce.cpp), and transfers, in which each receiver reads what it needs (transfer.cpp).
 #pragma once
 
+#include <lockstep/comm/reduction/kernels.h>
 #include <lockstep/comm/shm/endpoint.h>
-#include <lockstep/comm/shm/kernels.h>
 
 #include <array>
 #include <cstddef>
