@@ -119,9 +119,9 @@ TEST(EqualRuns, EveryOptimizerTrainsAlikeOnAnyNumberOfRanks) {
     };
     mnist().run(1, config(name + "_1", {}));
     mnist().run(2, config(name + "_2", {}));
-    const double tolerance = name == "muon" ? 1e-3 : 1e-5;  // its matrices are rounded to bfloat16
-    expect_close_losses(mnist(), name + "_2", name + "_1", tolerance);
-    expect_close_weights(mnist(), name + "_2", name + "_1", tolerance);
+    const bool rounds = name == "muon";  // its matrices, to bfloat16: one that differs in its last bit may round apart
+    expect_close_losses(mnist(), name + "_2", name + "_1", rounds ? 1e-3 : 1e-5);
+    expect_close_weights(mnist(), name + "_2", name + "_1", rounds ? 1e-2 : 1e-5);
     if (name.starts_with("la") || name == "muon") continue;  // these need whole parameters
     mnist().run(2, config(name + "_2_sharded", {"parallel.shard_optimizer=true"}));
     expect_close_losses(mnist(), name + "_2_sharded", name + "_2", 1e-6);
