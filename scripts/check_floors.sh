@@ -29,7 +29,7 @@ declare -A may_include=(
   [operator]="base net membership cluster"
   [cli]="base kernels world membership net doctor comm mirrored global plan data samples models train ocr cluster runner operator"
 )
-torch_free=(base rows world net store membership doctor data operator)
+torch_free=(base rows world net store membership doctor comm/reduction data operator)
 
 # A room's sources and internal headers, and its public headers.
 folders_of() {

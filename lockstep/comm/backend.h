@@ -1,16 +1,15 @@
 // The interface that each backend implements. Internal: users see group.h and collectives.h.
 //
 // The front (collectives.cpp) has checked this rank's arguments and dealt with size-1 groups, empty tensors and
-// strides, so a backend sees contiguous, non-empty tensors. Sizes and dtypes agree on all ranks where the calls were
-// compared
-// (`agree`, or the backend itself: `compares_calls`). Those of calls on an unchecked() handle, and the lengths of
-// messages, are not compared.
+// strides, so a backend sees contiguous, non-empty tensors. Sizes and dtypes agree on all ranks only where the calls
+// were compared: by the front (agreement.h), or by the backend itself (`compares_calls`). On an unchecked() handle, and
+// for the lengths of messages, they may differ.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/comm/network_reduction.h>
 #include <lockstep/comm/progress.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 #include <lockstep/net/certificates/peer_tls.h>
 
 #include <ATen/core/Tensor.h>
@@ -27,6 +26,12 @@
 #include <vector>
 
 namespace lockstep::detail {
+
+using reduction::NetworkCall;
+using reduction::NetworkReduction;
+using reduction::one_each;
+using reduction::RankRange;
+using reduction::ResultOf;
 
 /// The identity of one collective call, for fingerprints and messages.
 struct Call {
@@ -107,8 +112,8 @@ class Backend {
 
   /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before
   /// each collective, collectives of nothing (empty tensors) are passed on too, and so is a call that was refused on
-  /// this rank
-  /// (`refuse`). A call that differs between ranks ends in Error(mismatch) on all of them, and the group goes on.
+  /// this rank (`refuse`). A call that differs between ranks ends in Error(mismatch) on all of them, and the group goes
+  /// on.
   virtual bool compares_calls() const { return false; }
   /// Takes this rank's part in a collective that it cannot make: the others end in Error(mismatch) with `description`.
   virtual void refuse(const std::string& /*description*/) {}

@@ -10,8 +10,8 @@
 
 namespace lockstep::detail {
 
-shm::DType dtype_of(const at::Tensor& tensor) {
-  using shm::DType;
+reduction::DType dtype_of(const at::Tensor& tensor) {
+  using reduction::DType;
   switch (tensor.scalar_type()) {
     case at::kFloat: return DType::float32;
     case at::kDouble: return DType::float64;
@@ -35,7 +35,7 @@ NetworkCall network_call(ResultOf kind, int rank, int root, std::vector<std::vec
   call.kind = kind;
   call.rank = rank;
   call.root = root;
-  call.kernel = shm::reduce_kernel(dtype_of(input), op);
+  call.kernel = reduction::reduce_kernel(dtype_of(input), op);
   if (call.kernel == nullptr) {
     fail(ErrorKind::unsupported, "reduce", "{} of {} is not possible", name(op), dtype_name(input.scalar_type()));
   }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/network_reduction.h>
-#include <lockstep/comm/shm/kernels.h>
+#include <lockstep/comm/reduction/kernels.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::detail {
 
-shm::DType dtype_of(const at::Tensor& tensor);
+reduction::DType dtype_of(const at::Tensor& tensor);
 
 /// `input`: one row for each subtree of this rank (see NetworkCall). `output` may be undefined where none is
 /// written. The tensors must outlive the call. Error(unsupported) for a dtype or operator that cannot be reduced.

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/sum_tree.h>
+#include <lockstep/comm/reduction/sum_tree.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 
 #include <torch/torch.h>
@@ -134,7 +134,7 @@ void exchange_rows(std::vector<RowSlot>& slots, bool gave_up, bool mean, const G
     auto& slot = slots[i];
     slot.used = false;
     if (!counts.used_anywhere(i)) continue;
-    const auto sums = rows::sum_over_ranks(views[i], dim_of(slot.parameter), detail::left_of, divisor);
+    const auto sums = rows::sum_over_ranks(views[i], dim_of(slot.parameter), reduction::left_of, divisor);
     slot.parameter.mutable_grad() = sparse_gradient_of(sums, slot.parameter.sizes());
     slot.reduced = true;
   }

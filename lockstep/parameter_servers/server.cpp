@@ -1,7 +1,7 @@
 // One thread for each worker over the shared rows; the thread of the last gradients of a step makes the update, or,
 // with workers that may be ahead, each thread its own.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/sum_tree.h>
+#include <lockstep/comm/reduction/sum_tree.h>
 #include <lockstep/parameter_servers/messages.h>
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/parameter_servers/wire.h>
@@ -302,7 +302,7 @@ class Serving {
     shard.count_step();
     const auto step = options_.update(table, header.lr, shard.steps());
     const auto scale = static_cast<float>(header.scale);
-    rows::sum_blocks_over_ranks(views, shard.dim(), detail::left_of, divisor,
+    rows::sum_blocks_over_ranks(views, shard.dim(), reduction::left_of, divisor,
                                 [&](std::span<const std::int64_t> ids, float* gradients) {
                                   if (header.scale != 1) {
                                     for (std::size_t i = 0; i < ids.size() * shard.dim(); ++i) gradients[i] *= scale;

@@ -30,8 +30,8 @@ using UseRows = std::function<void(std::span<const std::int64_t> ids, float* val
 
 /// The sum over ranks of the rows of each id that any has, where a rank adds +0.0 for an id that it lacks: the numbers
 /// of a reduction of whole tables. It is the binary tree over the ranks in which `left_of(n)` of n are on the left
-/// (comm/sum_tree.h). `divisor` is 1, or the number of ranks, by which each sum is divided in the end. `use` gets the
-/// sums in the order of ids, in blocks that the caches hold.
+/// (comm/reduction/sum_tree.h). `divisor` is 1, or the number of ranks, by which each sum is divided in the end. `use`
+/// gets the sums in the order of ids, in blocks that the caches hold.
 void sum_blocks_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
                            const std::function<int(int)>& left_of, float divisor, const UseRows& use);
 

@@ -1,4 +1,5 @@
-// Sums have the bits of the tree over the ranks (comm/sum_tree.h) with every backend and every placement of the ranks.
+// Sums have the bits of the tree over the ranks (comm/reduction/sum_tree.h) with every backend and every placement of
+// the ranks.
 #include "comm/suite.h"
 
 #include <algorithm>

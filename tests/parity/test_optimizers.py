@@ -1,6 +1,7 @@
 """Optimizers, parameter groups and schedules, as a configuration names them, beside PyTorch's for 20 steps.
 
-LARS and LAMB are not PyTorch's: their formulas are written out here, from the papers.
+LARS and LAMB are not PyTorch's: their formulas are written out here, from the papers. So is Muon's for versions of
+PyTorch that lack it.
 """
 
 import json
@@ -77,6 +78,62 @@ class Lamb(torch.optim.Optimizer):
                 w -= group["lr"] * ratio * u
 
 
+class MuonByFormula(torch.optim.Optimizer):
+    """torch.optim.Muon of 2.11, with products of bfloat16 numbers that add up in float32."""
+
+    def __init__(self, params, lr, weight_decay=0.1, momentum=0.95, nesterov=True, adjust_lr_fn=None, ns_steps=5):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                                  "adjust_lr_fn": adjust_lr_fn, "ns_steps": ns_steps})
+
+    @torch.no_grad()
+    def step(self):
+        def rounded(tensor):
+            return tensor.bfloat16().float()
+
+        for group in self.param_groups:
+            share = group["momentum"]
+            for w in group["params"]:
+                m = self.state[w].setdefault("m", torch.zeros_like(w))
+                m.lerp_(w.grad, 1 - share)
+                x = rounded(w.grad.lerp(m, share) if group["nesterov"] else m)
+                rows, columns = w.shape
+                x = x.T if rows > columns else x
+                x = rounded(x / rounded(x.norm()).clamp(min=1e-7))
+                for _ in range(group["ns_steps"]):
+                    square = rounded(x @ x.T)
+                    factor = rounded(torch.addmm(square, square, square, beta=-4.7750, alpha=2.0315))
+                    x = rounded(torch.addmm(x, factor, x, beta=3.4445))
+                x = x.T if rows > columns else x
+                ratio = max(1, rows / columns) ** 0.5
+                if group["adjust_lr_fn"] == "match_rms_adamw":
+                    ratio = 0.2 * max(rows, columns) ** 0.5
+                w *= 1 - group["lr"] * group["weight_decay"]
+                w -= group["lr"] * ratio * x
+
+
+class MuonAndAdamW:
+    """Muon for the matrices, AdamW for the rest and for those of `adamw`."""
+
+    def __init__(self, model, lr, adamw=(), adamw_lr=None, **options):
+        muon = getattr(torch.optim, "Muon", MuonByFormula)
+        print(f"muon: compared with {muon.__module__}.{muon.__name__} of torch {torch.__version__}")
+        named = list(model.named_parameters())
+        matrices = [p for name, p in named if p.dim() == 2 and not name.startswith(tuple(adamw))]
+        rest = [p for _, p in named if all(p is not each for each in matrices)]
+        decay = options.get("weight_decay", 0.1)
+        self.each = [torch.optim.AdamW(rest, lr=lr if adamw_lr is None else adamw_lr, weight_decay=decay),
+                     muon(matrices, lr=lr, **options)]
+        self.param_groups = self.each[1].param_groups
+
+    def zero_grad(self, set_to_none):
+        for each in self.each:
+            each.zero_grad(set_to_none=set_to_none)
+
+    def step(self):
+        for each in self.each:
+            each.step()
+
+
 def without_1d_decay(model, weight_decay):
     named = list(model.named_parameters())
     return [
@@ -145,6 +202,21 @@ CASES = {
         "eps: 1e-6, no_decay: [norms, biases]}",
         lambda model: Lamb(
             without_1d_decay(model, 0.01), lr=0.01, adapt_1d=False, most=2.0, betas=(0.8, 0.99), eps=1e-6),
+        None,
+    ),
+    # Small rates: a matrix that differs in the last bit of a float32 may have other bfloat16 numbers, 0.4 % apart.
+    "muon": (
+        MLP, "optimizer: {name: muon, lr: 0.0002, weight_decay: 0.1}",
+        lambda model: MuonAndAdamW(model, lr=0.0002), None,
+    ),
+    "muon_like_adamw": (
+        MLP,
+        "optimizer: {name: muon, lr: 0.0001, weight_decay: 0.05, momentum: 0.9, nesterov: false, "
+        "adjust_lr: match_rms_adamw, adamw_lr_factor: 0.5, groups: [{match: \"fc3.*\", name: muon, "
+        "orthogonalize: false, adamw_lr_factor: 0.5}]}",
+        lambda model: MuonAndAdamW(
+            model, lr=0.0001, adamw=("fc3.",), adamw_lr=0.00005, weight_decay=0.05, momentum=0.9, nesterov=False,
+            adjust_lr_fn="match_rms_adamw"),
         None,
     ),
     "groups": (

@@ -130,7 +130,7 @@ TEST(AutoMode, ThoroughGradientsAreClippedAsOnOneDevice) {
 
 // Optimizers with norms of parameters, several groups, and frozen parameters can be traced and divided.
 TEST(AutoMode, ThoroughEveryOptimizerIsPlanned) {
-  for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
+  for (const std::string name : {"lars", "lamb", "muon", "rmsprop", "adagrad"}) {
     const SmallRun run;
     expect_trains_as_on_one_device(
         run,

@@ -120,7 +120,7 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"scheduler.min_lr=0.5"}, {"scheduler.min_lr", "0.5", "0.1"});
   expect_refused({"optimizer.name=adagrad", "optimizer.momentum=0.9"}, {"optimizer.momentum", "adagrad"});
   expect_refused({"optimizer.name=lars", "optimizer.nesterov=true"}, {"optimizer.nesterov", "lars"});
-  for (const auto* name : {"lars", "lamb"}) {
+  for (const auto* name : {"lars", "lamb", "muon"}) {
     expect_refused({std::string("optimizer.name=") + name, "parallel.shard_optimizer=true"},
                    {name, "parallel.shard_optimizer to false"});
   }

@@ -110,7 +110,7 @@ void expect_close_losses(const SmallRun& run, const std::string& got, const std:
 }
 
 TEST(EqualRuns, EveryOptimizerTrainsAlikeOnAnyNumberOfRanks) {
-  for (const std::string name : {"rmsprop", "adagrad", "lars", "lamb"}) {
+  for (const std::string name : {"rmsprop", "adagrad", "lars", "lamb", "muon"}) {
     const auto config = [&](const std::string& work_dir, std::vector<std::string> more) {
       more.insert(more.end(), {"optimizer.name=" + name, "optimizer.lr=0.01", "optimizer.weight_decay=0.01",
                                "optimizer.no_decay=[norms, biases]", "model.freeze=[fc1.bias]",
@@ -119,9 +119,10 @@ TEST(EqualRuns, EveryOptimizerTrainsAlikeOnAnyNumberOfRanks) {
     };
     mnist().run(1, config(name + "_1", {}));
     mnist().run(2, config(name + "_2", {}));
-    expect_close_losses(mnist(), name + "_2", name + "_1", 1e-5);
-    expect_close_weights(mnist(), name + "_2", name + "_1", 1e-5);
-    if (name.starts_with("la")) continue;  // these need whole parameters
+    const bool rounds = name == "muon";  // its matrices, to bfloat16: one that differs in its last bit may round apart
+    expect_close_losses(mnist(), name + "_2", name + "_1", rounds ? 1e-3 : 1e-5);
+    expect_close_weights(mnist(), name + "_2", name + "_1", rounds ? 1e-2 : 1e-5);
+    if (name.starts_with("la") || name == "muon") continue;  // these need whole parameters
     mnist().run(2, config(name + "_2_sharded", {"parallel.shard_optimizer=true"}));
     expect_close_losses(mnist(), name + "_2_sharded", name + "_2", 1e-6);
     expect_close_weights(mnist(), name + "_2_sharded", name + "_2", 1e-6);

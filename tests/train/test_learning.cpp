@@ -301,6 +301,137 @@ TEST(Optimizer, TrustRatiosOfZerosAreOne) {
   }
 }
 
+/// optimizer.groups of muon.
+ConfigNode only_adamw(const std::string& matrix) {
+  const auto text = "groups: [{match: " + matrix + ", name: muon, orthogonalize: false}]";
+  return parse_config(text, "groups.yaml").root.entries.front().value;
+}
+
+TEST(Optimizer, MuonMakesUpdatesOfMatricesOrthogonal) {
+  torch::manual_seed(3);
+  for (const auto& [rows, columns] : {std::pair{6, 20}, std::pair{20, 6}}) {
+    const auto weight = torch::zeros({rows, columns}).requires_grad_();
+    auto config = optimizer_config("muon");
+    config.lr = 1;
+    const auto optimizer = make_optimizer(config, {{"weight", weight}});
+    weight.mutable_grad() = torch::randn({rows, columns});
+    optimizer->step();
+    const auto values = torch::linalg_svdvals(weight.detach() / std::sqrt(std::max(1.0, double(rows) / columns)));
+    EXPECT_GT(values.min().item<float>(), 0.6f);
+    EXPECT_LT(values.max().item<float>(), 1.3f);
+    EXPECT_LT((weight.detach() * weight.grad()).sum().item<float>(), 0);
+  }
+}
+
+// Vectors, and the matrices of groups that say so.
+TEST(Optimizer, MuonUpdatesOtherParametersAsAdamW) {
+  torch::manual_seed(3);
+  const auto start_matrix = torch::randn({4, 3}), start_vector = torch::randn({5});
+  const auto trained = [&](OptimizerConfig config) {
+    const auto matrix = start_matrix.clone().requires_grad_(), vector = start_vector.clone().requires_grad_();
+    config.weight_decay = 0.1;
+    const auto optimizer = make_optimizer(config, {{"embedding", matrix}, {"bias", vector}});
+    for (int step = 0; step < 5; ++step) {
+      matrix.mutable_grad() = matrix.detach() * 0.3;
+      vector.mutable_grad() = vector.detach() * 0.3;
+      optimizer->step();
+    }
+    return std::pair{matrix.detach(), vector.detach()};
+  };
+  auto muon = optimizer_config("muon");
+  muon.groups = only_adamw("embedding");
+  const auto got = trained(muon), expected = trained(optimizer_config("adamw"));
+  EXPECT_TRUE(torch::allclose(got.first, expected.first, 1e-6, 1e-7));
+  EXPECT_TRUE(torch::allclose(got.second, expected.second, 1e-6, 1e-7));
+}
+
+/// An optimizer of a program's own, with a state that no other class has.
+class Drifts : public torch::optim::Optimizer {
+ public:
+  explicit Drifts(const std::vector<at::Tensor>& parameters)
+      : Optimizer({torch::optim::OptimizerParamGroup(parameters)}, std::make_unique<torch::optim::SGDOptions>(0.1)) {}
+
+  torch::Tensor step(LossClosure) override {
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : param_groups().front().params()) parameter.sub_(++drift);
+    return {};
+  }
+
+  double drift = 0;
+};
+
+/// The same, and its state can be saved.
+class SavedDrifts final : public Drifts, public OptimizerMemory {
+ public:
+  using Drifts::Drifts;
+
+  std::vector<std::string> remembered_tensors() const override { return {"drift"}; }
+  NamedTensors memory_of(const at::Tensor& parameter) const override {
+    return {{"drift", torch::full_like(parameter, drift)}};
+  }
+  void load_memory_of(const at::Tensor&, NamedTensors& saved) override {
+    const auto found = saved.find("drift");
+    if (found == saved.end()) return;
+    drift = found->second.max().item<double>();
+    saved.erase(found);
+  }
+};
+
+template <typename Class>
+OptimizerConfig config_of_part() {
+  auto parts = shipped_parts();
+  parts.optimizers.push_back({.name = "own",
+                              .make = [](const std::vector<at::Tensor>& parameters,
+                                         const OptimizerConfig&) -> std::unique_ptr<torch::optim::Optimizer> {
+                                return std::make_unique<Class>(parameters);
+                              },
+                              .elementwise = true});
+  auto config = optimizer_config("own");
+  config.parts = std::make_shared<const Parts>(std::move(parts));
+  return config;
+}
+
+// Its state would be missing in checkpoints, of whole parameters as of pieces.
+TEST(OptimizerState, OfAnUnknownClassIsRefusedBeforeTraining) {
+  Quadratic module;
+  const auto parameters = trainable_parameters(module);
+  const std::initializer_list<std::string_view> words = {"Drifts", "OptimizerMemory"};
+  expect_error(ErrorKind::unsupported, words, [&] { make_optimizer(config_of_part<Drifts>(), parameters); });
+  expect_error(ErrorKind::unsupported, words, [&] {
+    make_optimizer(config_of_part<Drifts>(), parameters, {torch::zeros({1}), torch::zeros({1})}, {0, 0});
+  });
+}
+
+TEST(OptimizerState, IsCarriedByAClassOfItsOwn) {
+  Quadratic module;
+  const auto parameters = trainable_parameters(module);
+  const auto optimizer = make_optimizer(config_of_part<SavedDrifts>(), parameters);
+  optimizer->step();
+  EXPECT_EQ(remembered_tensors(*optimizer), std::vector<std::string>{"drift"});
+  const auto state = optimizer_state(*optimizer, parameters);
+  const auto resumed = make_optimizer(config_of_part<SavedDrifts>(), parameters);
+  load_optimizer_state(*resumed, parameters, state);
+  EXPECT_EQ(sha256_of(optimizer_state(*resumed, parameters)), sha256_of(state));
+  expect_error(ErrorKind::data, {"w.momentum_buffer", "no place"}, [&] {
+    load_optimizer_state(*resumed, parameters, {{"w.momentum_buffer", torch::zeros({2})}});
+  });
+}
+
+// A matrix that was AdamW's has its moments in the checkpoint, and no momentum.
+TEST(OptimizerState, OfMuonIsThatOfItsGroup) {
+  const NamedParameters parameters{{"weight", torch::ones({2, 2}).requires_grad_()}};
+  auto config = optimizer_config("muon");
+  const auto muon = make_optimizer(config, parameters);
+  config.groups = only_adamw("weight");
+  const auto adamw = make_optimizer(config, parameters);
+  parameters.front().second.mutable_grad() = torch::ones({2, 2});
+  adamw->step();
+  const auto state = optimizer_state(*adamw, parameters);
+  EXPECT_TRUE(state.contains("weight.exp_avg"));
+  expect_error(ErrorKind::data, {"weight.exp_avg", "no place"},
+               [&] { load_optimizer_state(*muon, parameters, state); });
+}
+
 // Momentum that a run turns on when it goes on begins at zero.
 TEST(OptimizerState, OfRmspropMayLackWhatIsNew) {
   Quadratic module;
@@ -351,7 +482,8 @@ TEST_P(GoesOn, BitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoesOn,
-                         testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"),
+                         testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb",
+                                         "muon"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(OptimizerStateErrors, NameWhatDoesNotFit) {

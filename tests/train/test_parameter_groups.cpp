@@ -133,7 +133,7 @@ TEST_P(EachOptimizer, UpdatesGroupsWithTheirSettings) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachOptimizer,
-                         testing::Values("momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"),
+                         testing::Values("momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb", "muon"),
                          [](const auto& each) { return each.param; });
 
 TEST(ParameterGroups, OfPiecesAreThoseOfTheirParameters) {

@@ -116,11 +116,11 @@ TEST_P(StoppedWithGroups, GoesOnBitForBit) {
   EXPECT_EQ(mnist().losses(name + "_whole"), mnist().losses(name + "_parts"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StoppedWithGroups,
-                         testing::Values(std::vector<std::string>{"optimizer.name=lamb"},
-                                         std::vector<std::string>{"optimizer.name=rmsprop",
-                                                                  "parallel.shard_optimizer=true"}),
-                         [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
+INSTANTIATE_TEST_SUITE_P(
+    All, StoppedWithGroups,
+    testing::Values(std::vector<std::string>{"optimizer.name=lamb"}, std::vector<std::string>{"optimizer.name=muon"},
+                    std::vector<std::string>{"optimizer.name=rmsprop", "parallel.shard_optimizer=true"}),
+    [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
 INSTANTIATE_TEST_SUITE_P(Thorough, StoppedWithGroups,
                          testing::Values(std::vector<std::string>{"optimizer.name=momentum"},
                                          std::vector<std::string>{"optimizer.name=lars"}),

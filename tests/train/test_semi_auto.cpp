@@ -125,7 +125,7 @@ TEST(SemiAuto, ThoroughGradientsAreSummedOverTheRanks) {
 // Norms of a divided parameter are those of all of it.
 TEST(SemiAuto, ThoroughEveryOptimizerTrainsAsOnOneDevice) {
   const SmallRun run;
-  for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
+  for (const std::string name : {"lars", "lamb", "muon", "rmsprop", "adagrad"}) {
     const std::vector<std::string> keys = {"optimizer.name=" + name,
                                            "optimizer.lr=0.01",
                                            "optimizer.weight_decay=0.01",

@@ -262,12 +262,11 @@ struct OptimizerConfig {
   std::string options_of{};              ///< no key: the optimizer that has those
   std::vector<std::string> unused{};     ///< no key: keys that a file gives and other optimizers have, with values
   OptimizerFactory factory{};            ///< no key: a program's own (program.h); `name` is that of its class then
-  /// the update rule. Allowed: sgd, momentum, adam, adamw, rmsprop, adagrad, lars, lamb, lazy_sgd, lazy_momentum,
-  /// lazy_adagrad, lazy_adam, ftrl.
+  /// the update rule. Allowed: the optimizers of `parts`, such as sgd, momentum, adam, adamw, lamb, muon, ftrl.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
   double lr = 0;
-  /// L2 penalty; decoupled from the gradient for adamw and lamb. Allowed: from 0 to 1000000.
+  /// L2 penalty; decoupled from the gradient for some, such as adamw. Allowed: from 0 to 1000000.
   double weight_decay = 0;
   /// samples of one step that lr is for: it is multiplied by their real number over this; null: it is not. Allowed:
   /// from 1 to 1000000000.

@@ -1,6 +1,6 @@
 // Optimizers, made from the configuration, and their state as named tensors. For libtorch's SGD, Adam, AdamW, RMSprop
-// and Adagrad, LARS, LAMB, the optimizers of rows, and those of parts (parts.h). Not thread-safe beside other uses of
-// the optimizer.
+// and Adagrad, and classes that carry their state (OptimizerMemory): LARS, LAMB, Muon, the optimizers of rows, and
+// those of parts (parts.h). Not thread-safe beside other uses of the optimizer.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -42,15 +42,14 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam, ftrl: the rows of sparse gradients only (rows/row_rule.h in the
 ///   source has the formulas); an entry of optimizer.groups may name another of them
 ///   with a factory: what that makes; optimizer.groups and no_decay do not count
-///   lars, lamb:     the papers' (train/optimizer/lars.h and lamb.h in the source have the formulas); they need whole
-///   parameters,
-///                   which may be global tensors
+///   lars, lamb, muon: the papers' (train/optimizer/lars.h, lamb.h and muon.h in the source have the formulas); they
+///                   need whole parameters, which may be global tensors
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters);
 
 /// The same for pieces of the parameters, which are updated in their place (ParameterShards): `owners` has the index of
-/// the parameter that each piece is of. Error(config) for lars, lamb and
-/// other parts that are not elementwise.
+/// the parameter that each piece is of. Error(config) for parts that are
+/// not elementwise, such as lars.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters,
                                                         const std::vector<at::Tensor>& pieces,
@@ -64,16 +63,36 @@ OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory facto
 /// not make.
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// The names of the state tensors that the optimizer may keep for each parameter: momentum_buffer (sgd, momentum,
-/// lazy_momentum, lars); exp_avg and exp_avg_sq (adam, adamw, lazy_adam, lamb); square_avg, momentum_buffer and
-/// grad_avg (rmsprop); sum (adagrad, lazy_adagrad); z and n (ftrl). All but sgd, momentum and lars also keep a step
-/// counter, which is not a tensor.
-std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
+/// Options of a parameter group that are this, too, can have a learning rate of their own: torch::optim's need not be.
+struct ScaledRate {
+  double lr_factor = 1;  ///< of the scheduled rate
+};
+
 inline constexpr const char* kRememberedStep = "step";
 
+/// What a class of optimizer is, beside a torch::optim::Optimizer, that is none of torch::optim's SGD, Adam, AdamW,
+/// RMSprop and Adagrad and derived of none of them: it carries the names, saving and loading of its state.
+/// make_optimizer and the functions below refuse any other, as its state would be missing in checkpoints.
+class OptimizerMemory {
+ public:
+  virtual ~OptimizerMemory() = default;
+  /// The names of the tensors that it may keep for a parameter, all of the parameter's shape.
+  virtual std::vector<std::string> remembered_tensors() const = 0;
+  /// What it keeps for `parameter` under those names, and its number of updates under kRememberedStep (an int64
+  /// scalar), where it counts them. Shares its memory. Empty before the first update.
+  virtual NamedTensors memory_of(const at::Tensor& parameter) const = 0;
+  /// The reverse, before the first update: takes out of `saved`, where shapes are right, what it has a place for.
+  virtual void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) = 0;
+};
+
+/// The names of the state tensors that the optimizer may keep for each parameter, e.g. momentum_buffer (sgd, momentum,
+/// lars), or exp_avg and exp_avg_sq (adam, adamw, lamb). Some also keep a step counter, which is not a tensor.
+/// Error(unsupported) for a class whose state is not known.
+std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
+
 /// The whole state as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never
-/// updated have none. Tensors share memory with the optimizer, except `step`. Error(unsupported) for a state that is no
-/// class of torch::optim.
+/// updated have none. Tensors share memory with the optimizer, except `step`. Error(unsupported) for a class whose
+/// state is not known.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
 /// Loads a state from optimizer_state() into a new optimizer of the same kind. Error(data) naming a tensor that belongs

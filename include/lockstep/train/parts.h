@@ -113,10 +113,11 @@ struct OptimizerPart {
   std::string name;
   std::string doc{};
   PartOptions options{};
-  /// Makes any optimizer of torch::optim, or one derived from it, for these parameters, which have the same settings:
+  /// Makes torch::optim's SGD, Adam, AdamW, RMSprop or Adagrad, a class derived from one, or one that carries its own
+  /// state (OptimizerMemory of optimizer.h) for these parameters, which have the same settings:
   /// `config` is the section `optimizer` with the `lr` and `weight_decay` of them, and `options` are those of this
   /// part. Called once for each group of settings (optimizer.groups, no_decay). The schedule sets the learning rate
-  /// before each step. With checkpoints or recovery, its state must be that of an optimizer of torch::optim.
+  /// before each step. Another class is Error(unsupported).
   std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>& parameters,
                                                          const OptimizerConfig& config)>
       make;

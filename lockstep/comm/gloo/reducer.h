@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
-#include <lockstep/comm/network_reduction.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <condition_variable>
 #include <deque>

@@ -37,7 +37,7 @@ Hosts hosts_of(const std::vector<int>& host_numbers, int rank) {
     hosts.members[host].push_back(static_cast<int>(i));
   }
   hosts.self = hosts.place_of(rank);
-  for (const auto& members : hosts.members) hosts.subtrees.push_back(subtrees_of(members, hosts.size()));
+  for (const auto& members : hosts.members) hosts.subtrees.push_back(reduction::subtrees_of(members, hosts.size()));
   return hosts;
 }
 

@@ -1,12 +1,14 @@
 // The hosts of a group: which of its ranks share one.
 #pragma once
 
-#include <lockstep/comm/sum_tree.h>
+#include <lockstep/comm/reduction/sum_tree.h>
 
 #include <cstddef>
 #include <vector>
 
 namespace lockstep::detail::hierarchy {
+
+using reduction::RankRange;
 
 /// Hosts count in the order of their lowest rank; the ranks of a host need not follow one another, nor be as many as
 /// those of another. The lowest rank of a host leads it.

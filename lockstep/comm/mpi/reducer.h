@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/runtime.h>
-#include <lockstep/comm/network_reduction.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <functional>
 #include <memory>

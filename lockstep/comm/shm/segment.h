@@ -5,7 +5,7 @@
 #pragma once
 
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/shm/kernels.h>
+#include <lockstep/comm/reduction/kernels.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +16,10 @@
 #include <string_view>
 
 namespace lockstep::shm {
+
+using reduction::DType;
+using reduction::reduce_kernel;
+using reduction::ReduceKernel;
 
 enum class Kind : std::uint8_t {
   barrier,

@@ -1,8 +1,8 @@
 // All-reduce over shared memory, in which each rank reduces one slice for all ranks.
 #pragma once
 
+#include <lockstep/comm/reduction/kernels.h>
 #include <lockstep/comm/shm/collective.h>
-#include <lockstep/comm/shm/kernels.h>
 
 #include <array>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // needs.
 #pragma once
 
+#include <lockstep/comm/reduction/kernels.h>
 #include <lockstep/comm/shm/collective.h>
-#include <lockstep/comm/shm/kernels.h>
 
 #include <cstddef>
 #include <cstdint>

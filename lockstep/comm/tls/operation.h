@@ -3,7 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/network_reduction.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <ATen/core/Tensor.h>
 

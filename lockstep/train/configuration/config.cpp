@@ -241,7 +241,7 @@ void describe(ConfigFields& fields, OptimizerConfig& c) {
   fields.field("lr", c.lr, c.lr > 0 ? above_to(0, kMostRate) : required(above_to(0, kMostRate)),
                "learning rate before the schedule");
   fields.field("weight_decay", c.weight_decay, between(0, kMostRate),
-               "L2 penalty; decoupled from the gradient for adamw and lamb");
+               "L2 penalty; decoupled from the gradient for some, such as adamw");
   fields.field("base_batch_size", c.base_batch_size, between(1, kMost),
                "samples of one step that lr is for: it is multiplied by their real number over this; null: it is not");
   fields.field("no_decay", c.no_decay, one_of({"norms", "biases"}),

@@ -31,9 +31,9 @@ bool is_common(std::string_view key) {
 }
 
 std::string value_in(const Settings& settings, const std::string& key) {
-  constexpr std::size_t kMost = 100;
+  constexpr std::size_t kMostShown = 100;
   const auto found = settings.find(key);
-  return found == settings.end() ? "nothing" : cut_text(found->second, kMost);
+  return found == settings.end() ? "nothing" : cut_text(found->second, kMostShown);
 }
 
 /// "system.seed is 1 there and 0 on rank 0, ..."; empty where nothing differs.

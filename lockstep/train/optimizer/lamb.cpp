@@ -1,6 +1,9 @@
 // The LAMB update in tensor operations without a host read: Adam's moments, bias correction, trust ratio.
 #include <lockstep/train/optimizer/lamb.h>
+#include <lockstep/train/optimizer/optimizer_keys.h>
 #include <lockstep/train/optimizer/trust_ratio.h>
+#include <lockstep/train/part_settings.h>
+#include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 
@@ -12,6 +15,8 @@ namespace lockstep::train {
 namespace {
 
 using LambState = torch::optim::AdamParamState;
+
+constexpr double kMostWeightNorm = 1e30;
 
 void lamb_update(at::Tensor& parameter, LambState& state, const LambOptions& options) {
   const auto& gradient = parameter.grad();
@@ -36,15 +41,57 @@ void lamb_update(at::Tensor& parameter, LambState& state, const LambOptions& opt
   parameter.add_(direction, -options.lr);
 }
 
+std::unique_ptr<torch::optim::Optimizer> make_lamb(const std::vector<at::Tensor>& parameters,
+                                                   const OptimizerConfig& config) {
+  const auto& settings = config.options.as<LambSettings>();
+  LambOptions options;
+  options.lr = config.lr;
+  options.beta1 = settings.betas.at(0);
+  options.beta2 = settings.betas.at(1);
+  options.eps = settings.eps;
+  options.weight_decay = config.weight_decay;
+  options.max_weight_norm = settings.max_weight_norm;
+  options.adapt_1d = settings.adapt_1d;
+  return std::make_unique<Lamb>(std::vector{torch::optim::OptimizerParamGroup(parameters)}, options);
+}
+
+void check_lamb(const OptimizerConfig& config) { require_two_betas(config.options.as<LambSettings>().betas); }
+
 }  // namespace
 
 Lamb::Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const LambOptions& defaults)
-    : Optimizer(std::move(groups), std::make_unique<LambOptions>(defaults)) {}
+    : OwnOptimizer(std::move(groups), std::make_unique<LambOptions>(defaults)) {}
 
 torch::Tensor Lamb::step(LossClosure closure) {
   return step_over<LambOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LambOptions& options) {
     lamb_update(parameter, state_for<LambState>(state_, parameter), options);
   });
+}
+
+std::vector<std::string> Lamb::remembered_tensors() const { return {"exp_avg", "exp_avg_sq"}; }
+
+NamedTensors Lamb::memory_of(const at::Tensor& parameter) const {
+  return fields_of_moments(find_state<LambState>(*this, parameter));
+}
+
+void Lamb::load_memory_of(const at::Tensor& parameter, NamedTensors& saved) {
+  put_state(*this, parameter, take_moments<LambState>(saved, parameter));
+}
+
+void describe(ConfigFields& fields, LambSettings& settings) {
+  betas_key(fields, settings.betas);
+  eps_key(fields, settings.eps);
+  fields.field("max_weight_norm", settings.max_weight_norm, {.low = 0, .high = kMostWeightNorm, .low_excluded = true},
+               "larger norms of parameters count as this");
+  adapt_1d_key(fields, settings.adapt_1d);
+}
+
+std::vector<OptimizerPart> lamb_parts() {
+  return {{.name = "lamb",
+           .doc = "Adam, scaled to the norm of each parameter",
+           .options = PartOptions::of(LambSettings{}),
+           .make = make_lamb,
+           .check = check_lamb}};
 }
 
 }  // namespace lockstep::train

@@ -2,13 +2,14 @@
 // Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020, algorithm 2.)
 #pragma once
 
-#include <torch/optim/optimizer.h>
+#include <lockstep/train/optimizer/own_optimizer.h>
 
+#include <string>
 #include <vector>
 
 namespace lockstep::train {
 
-struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
+struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions>, ScaledRate {
   double lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -30,11 +31,14 @@ struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
 /// host, so a step can be traced. Global tensors have global norms. Parameters must not be pieces of others: their
 /// norms would be wrong. `step` is for parameters with dense gradients; `save` and `load` are not supported, see
 /// optimizer_state().
-class Lamb : public torch::optim::Optimizer {
+class Lamb : public OwnOptimizer {
  public:
   Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const LambOptions& defaults);
 
   torch::Tensor step(LossClosure closure = nullptr) override;
+  std::vector<std::string> remembered_tensors() const override;
+  NamedTensors memory_of(const at::Tensor& parameter) const override;
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override;
 };
 
 }  // namespace lockstep::train

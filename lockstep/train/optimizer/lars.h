@@ -2,13 +2,14 @@
 // Ginsburg, "Large Batch Training of Convolutional Networks", 2017, algorithm 1.)
 #pragma once
 
-#include <torch/optim/optimizer.h>
+#include <lockstep/train/optimizer/own_optimizer.h>
 
+#include <string>
 #include <vector>
 
 namespace lockstep::train {
 
-struct LarsOptions : torch::optim::OptimizerCloneableOptions<LarsOptions> {
+struct LarsOptions : torch::optim::OptimizerCloneableOptions<LarsOptions>, ScaledRate {
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -27,11 +28,14 @@ struct LarsOptions : torch::optim::OptimizerCloneableOptions<LarsOptions> {
 /// Other than in the paper, lr is not part of v, as in torch::optim::SGD: with r = 1 the two are the same, and a
 /// schedule has the same meaning. The state of a parameter is torch::optim::SGDParamState: v is momentum_buffer, none
 /// without momentum. For the rest see Lamb (lamb.h).
-class Lars : public torch::optim::Optimizer {
+class Lars : public OwnOptimizer {
  public:
   Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const LarsOptions& defaults);
 
   torch::Tensor step(LossClosure closure = nullptr) override;
+  std::vector<std::string> remembered_tensors() const override;
+  NamedTensors memory_of(const at::Tensor& parameter) const override;
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override;
 };
 
 }  // namespace lockstep::train

@@ -1,21 +1,16 @@
 // The construction of optimizers: parameters grouped by settings, one optimizer per group, all joined into one;
-// a learning rate factor is kept in a subclass of each group's options.
+// a learning rate factor is kept in each group's options (ScaledRate).
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/optimizer/lamb.h>
-#include <lockstep/train/optimizer/lars.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
-#include <lockstep/train/optimizer/row_optimizer.h>
+#include <lockstep/train/optimizer/torch_optimizer.h>
 #include <lockstep/train/part_kinds.h>
 
 #include <torch/torch.h>
 
-#include <c10/util/Type.h>
-
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <typeinfo>
 #include <unordered_set>
 
@@ -23,18 +18,6 @@ namespace lockstep::train {
 namespace {
 
 namespace optim = torch::optim;
-
-/// What the options of a group have besides those of their optimizer.
-struct ScaledRate {
-  double lr_factor = 1;
-};
-
-/// Options whose class libtorch's optimizers know, with a ScaledRate that all copies keep.
-template <typename Options>
-struct Scaled final : Options, ScaledRate {
-  Scaled(const Options& options, double factor) : Options(options), ScaledRate{factor} {}
-  std::unique_ptr<optim::OptimizerOptions> clone() const override { return std::make_unique<Scaled>(*this); }
-};
 
 /// The tensors with the same settings.
 struct TensorGroup {
@@ -54,26 +37,13 @@ std::vector<TensorGroup> groups_of(const std::vector<ParameterSettings>& setting
   return groups;
 }
 
-template <typename Options>
-bool scale_rate_of(optim::OptimizerParamGroup& group, double factor) {
-  const auto* options = dynamic_cast<const Options*>(&group.options());
-  if (options == nullptr) return false;
-  group.set_options(std::make_unique<Scaled<Options>>(*options, factor));
-  return true;
-}
-
 /// From here on, set_learning_rate gives the group `factor` times the rate.
 void scale_rate(optim::OptimizerParamGroup& group, double factor, const std::string& name) {
-  if (factor == 1) return;
-  const bool scaled =
-      scale_rate_of<optim::SGDOptions>(group, factor) || scale_rate_of<optim::AdamOptions>(group, factor) ||
-      scale_rate_of<optim::AdamWOptions>(group, factor) || scale_rate_of<optim::RMSpropOptions>(group, factor) ||
-      scale_rate_of<optim::AdagradOptions>(group, factor) || scale_rate_of<LarsOptions>(group, factor) ||
-      scale_rate_of<LambOptions>(group, factor) || scale_rate_of<RowOptions>(group, factor);
-  if (scaled) return;
+  if (factor == 1 || scale_rate_of(group, factor)) return;
   fail(ErrorKind::unsupported, "optimizer.groups",
-       "lr_factor is {}, and optimizer.name {} has options of a class of its own, whose learning rate cannot be scaled "
-       "for some parameters; remove lr_factor",
+       "lr_factor is {}, and optimizer.name {} has options of a class of its own that is no "
+       "lockstep::train::ScaledRate, "
+       "so their learning rate cannot be scaled for some parameters; remove lr_factor",
        factor, name);
 }
 
@@ -83,51 +53,20 @@ void join(optim::Optimizer& whole, optim::Optimizer& optimizer) {
   for (auto& [parameter, state] : optimizer.state()) whole.state()[parameter] = std::move(state);
 }
 
-template <typename Options>
-bool keep_ratio(optim::OptimizerParamGroup& group, double base) {
-  const auto* options = dynamic_cast<const Options*>(&group.options());
-  if (options == nullptr) return false;
-  group.set_options(std::make_unique<Scaled<Options>>(*options, base > 0 ? options->get_lr() / base : 1.0));
-  return true;
-}
-
-[[noreturn]] void fail_unknown(const std::string& what) {
-  fail(ErrorKind::unsupported, "optimizer",
-       "the program's optimizer is {}, whose state cannot be saved; take torch::optim's SGD, Adam, AdamW, RMSprop or "
-       "Adagrad, without amsgrad",
-       what);
-}
-
-/// By name as in optimizer.name.
-std::string kind_of(const optim::Optimizer& optimizer) {
-  if (dynamic_cast<const optim::SGD*>(&optimizer) != nullptr) {
-    return static_cast<const optim::SGDOptions&>(optimizer.defaults()).momentum() > 0 ? "momentum" : "sgd";
-  }
-  if (dynamic_cast<const optim::Adam*>(&optimizer) != nullptr) {
-    if (static_cast<const optim::AdamOptions&>(optimizer.defaults()).amsgrad()) fail_unknown("Adam with amsgrad");
-    return "adam";
-  }
-  if (dynamic_cast<const optim::AdamW*>(&optimizer) != nullptr) {
-    if (static_cast<const optim::AdamWOptions&>(optimizer.defaults()).amsgrad()) fail_unknown("AdamW with amsgrad");
-    return "adamw";
-  }
-  if (dynamic_cast<const optim::RMSprop*>(&optimizer) != nullptr) return "rmsprop";
-  if (dynamic_cast<const optim::Adagrad*>(&optimizer) != nullptr) return "adagrad";
-  fail_unknown(c10::demangle(typeid(optimizer).name()));
-}
-
 std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const std::vector<at::Tensor>& tensors) {
   auto optimizer = factory(tensors);
   if (!optimizer)
     fail(ErrorKind::invalid_argument, "optimizer", "the program's function gave no optimizer, but nullptr");
-  if (optimizer->param_groups().empty()) fail_unknown("one without parameters");
-  kind_of(*optimizer);
+  if (optimizer->param_groups().empty()) {
+    fail(ErrorKind::invalid_argument, "optimizer", "the program's function gave an optimizer without parameters");
+  }
+  torch_optimizer_of(*optimizer).name(*optimizer);
   const double base = optimizer->param_groups().front().options().get_lr();
   for (auto& group : optimizer->param_groups()) {
-    const bool kept = keep_ratio<optim::SGDOptions>(group, base) || keep_ratio<optim::AdamOptions>(group, base) ||
-                      keep_ratio<optim::AdamWOptions>(group, base) || keep_ratio<optim::RMSpropOptions>(group, base) ||
-                      keep_ratio<optim::AdagradOptions>(group, base);
-    if (!kept) fail_unknown("one with options of its own");
+    if (scale_rate_of(group, base > 0 ? group.options().get_lr() / base : 1.0)) continue;
+    fail(ErrorKind::unsupported, "optimizer",
+         "the program's optimizer has options of a class of its own, so its learning rate cannot be scheduled; take "
+         "those of torch::optim");
   }
   return optimizer;
 }
@@ -155,6 +94,7 @@ std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
     if (!optimizer) {
       fail(ErrorKind::invalid_argument, "optimizer", "the part {} gave no optimizer, but nullptr", part.name);
     }
+    remembered_tensors(*optimizer);  // an error for a class whose state is not known, before there is any
     for (auto& group : optimizer->param_groups()) scale_rate(group, settings.lr_factor, part.name);
     return optimizer;
   };
@@ -209,7 +149,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config, 
 
 OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory factory) {
   const auto optimizer = make_by(factory, {torch::zeros({1}, torch::requires_grad())});
-  config.name = kind_of(*optimizer);
+  config.name = torch_optimizer_of(*optimizer).name(*optimizer);
   if (config.lr <= 0) config.lr = optimizer->param_groups().front().options().get_lr();
   config.factory = std::move(factory);
   return config;

@@ -7,6 +7,8 @@
 
 namespace lockstep::train {
 
+/// Those of all files in the list `optimizers` of train/CMakeLists.txt, in its order: optimizer/NAME.cpp (or
+/// NAME_parts.cpp) defines `std::vector<OptimizerPart> NAME_parts()`.
 std::vector<OptimizerPart> optimizer_parts();
 
 }  // namespace lockstep::train

@@ -1,15 +1,16 @@
-// The conversion of optimizer states to tensors named PARAMETER.FIELD and back: torch::optim, LARS, LAMB, row rules.
+// The state of optimizers as tensors named PARAMETER.FIELD and back: of classes that carry it (OptimizerMemory) and of
+// torch::optim's.
 #include <lockstep/base/error.h>
-#include <lockstep/compat/libtorch.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/optimizer/lamb.h>
-#include <lockstep/train/optimizer/lars.h>
-#include <lockstep/train/optimizer/row_optimizer.h>
+#include <lockstep/train/optimizer/own_optimizer.h>
+#include <lockstep/train/optimizer/torch_optimizer.h>
 
+#include <c10/util/Type.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <typeinfo>
 
 namespace lockstep::train {
 namespace {
@@ -18,225 +19,122 @@ namespace optim = torch::optim;
 
 constexpr std::string_view kStateWhere = "optimizer state";
 
-template <typename Map>
-optim::OptimizerParamState* find_state(const Map& states, const at::Tensor& parameter) {
-  const auto found = states.find(compat::optimizer_state_key<Map>(parameter));
-  return found == states.end() ? nullptr : found->second.get();
+NamedTensors memory_of(const optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  if (const auto* own = dynamic_cast<const OptimizerMemory*>(&optimizer)) return own->memory_of(parameter);
+  return torch_optimizer_of(optimizer).memory_of(optimizer, parameter);
 }
 
-template <typename Map>
-void put_state(Map& states, const at::Tensor& parameter, std::unique_ptr<optim::OptimizerParamState> state) {
-  states[compat::optimizer_state_key<Map>(parameter)] = std::move(state);
+void load_memory_of(optim::Optimizer& optimizer, const at::Tensor& parameter, NamedTensors& saved) {
+  if (auto* own = dynamic_cast<OptimizerMemory*>(&optimizer)) return own->load_memory_of(parameter, saved);
+  torch_optimizer_of(optimizer).load_memory_of(optimizer, parameter, saved);
 }
 
-void append(NamedTensors& out, const std::string& parameter, std::string_view field, const at::Tensor& tensor) {
-  if (tensor.defined()) out.emplace(fmt::format("{}.{}", parameter, field), tensor);
+[[noreturn]] void fail_no_place(std::string_view key) {
+  fail(ErrorKind::data, kStateWhere,
+       "the checkpoint holds {} which this optimizer has no place for; resume with the "
+       "model and optimizer that wrote it",
+       key);
 }
 
-template <typename State>
-void append_moments(NamedTensors& out, const std::string& parameter, const State& state) {
-  if (state.max_exp_avg_sq().defined()) {
-    fail(ErrorKind::unsupported, kStateWhere, "amsgrad cannot be saved; make the optimizer without it");
-  }
-  append(out, parameter, "exp_avg", state.exp_avg());
-  append(out, parameter, "exp_avg_sq", state.exp_avg_sq());
-  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
-}
-
-void append_squares(NamedTensors& out, const std::string& parameter, const optim::RMSpropParamState& state) {
-  append(out, parameter, "square_avg", state.square_avg());
-  append(out, parameter, "momentum_buffer", state.momentum_buffer());
-  append(out, parameter, "grad_avg", state.grad_avg());
-  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
-}
-
-/// libtorch's Adagrad has a state before the first update, too, which is made from the configuration.
-void append_sum(NamedTensors& out, const std::string& parameter, const optim::AdagradParamState& state) {
-  if (state.step() == 0) return;
-  append(out, parameter, "sum", state.sum());
-  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
-}
-
-void append_rows(NamedTensors& out, const std::string& parameter, const RowState& state) {
-  const auto names = rows::state_names(state.rule);
-  for (std::size_t i = 0; i < names.size(); ++i) append(out, parameter, names[i], state.tensors[i]);
-  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step, torch::kLong));
-}
-
-// The tensors of a saved state by name; each is taken once.
-class Saved {
- public:
-  explicit Saved(const NamedTensors& tensors) : tensors_(tensors) {}
-
-  at::Tensor take(const std::string& parameter, std::string_view field, at::IntArrayRef shape) {
-    const auto found = tensors_.find(fmt::format("{}.{}", parameter, field));
-    if (found == tensors_.end()) return {};
-    auto tensor = found->second;
-    if (tensor.sizes() != shape) {
-      fail(ErrorKind::data, kStateWhere, "{} has {} elements in the checkpoint, the model's parameter needs {}",
-           found->first, tensor.numel(), c10::multiply_integers(shape));
-    }
-    tensors_.erase(found);
-    return tensor;
-  }
-
-  void require_empty() const {
-    if (tensors_.empty()) return;
-    fail(ErrorKind::data, kStateWhere,
-         "the checkpoint holds {} which this optimizer has no place for; resume with the "
-         "model and optimizer that wrote it",
-         tensors_.begin()->first);
-  }
-
- private:
-  NamedTensors tensors_;
-};
-
-at::Tensor like(const at::Tensor& saved, const at::Tensor& parameter) {
-  return at::empty_like(parameter, parameter.suggest_memory_format()).copy_(saved);
-}
-
-std::unique_ptr<optim::OptimizerParamState> take_sgd(Saved& saved, const std::string& name, const at::Tensor& p) {
-  const auto momentum = saved.take(name, "momentum_buffer", p.sizes());
-  if (!momentum.defined()) return nullptr;
-  auto state = std::make_unique<optim::SGDParamState>();
-  state->momentum_buffer(like(momentum, p));
-  return state;
-}
-
-template <typename State>
-std::unique_ptr<optim::OptimizerParamState> take_moments(Saved& saved, const std::string& name, const at::Tensor& p) {
-  const auto average = saved.take(name, "exp_avg", p.sizes());
-  const auto square = saved.take(name, "exp_avg_sq", p.sizes());
-  const auto step = saved.take(name, kRememberedStep, {});
-  if (!average.defined() || !square.defined() || !step.defined()) return nullptr;
-  auto state = std::make_unique<State>();
-  state->exp_avg(like(average, p));
-  state->exp_avg_sq(like(square, p));
-  state->step(step.template item<std::int64_t>());
-  return state;
-}
-
-/// With momentum, or centered, there must be tensors that the run before may not have had.
-std::unique_ptr<optim::OptimizerParamState> take_squares(Saved& saved, const std::string& name, const at::Tensor& p,
-                                                         const optim::RMSpropOptions& options) {
-  const auto square = saved.take(name, "square_avg", p.sizes());
-  const auto momentum = saved.take(name, "momentum_buffer", p.sizes());
-  const auto average = saved.take(name, "grad_avg", p.sizes());
-  const auto step = saved.take(name, kRememberedStep, {});
-  if (!square.defined() || !step.defined()) return nullptr;
-  const auto taken_or_0 = [&p](const at::Tensor& tensor) {
-    return tensor.defined() ? like(tensor, p) : at::zeros_like(p, at::MemoryFormat::Preserve);
-  };
-  auto state = std::make_unique<optim::RMSpropParamState>();
-  state->square_avg(like(square, p));
-  if (options.momentum() > 0) state->momentum_buffer(taken_or_0(momentum));
-  if (options.centered()) state->grad_avg(taken_or_0(average));
-  state->step(step.item<std::int64_t>());
-  return state;
-}
-
-std::unique_ptr<optim::OptimizerParamState> take_sum(Saved& saved, const std::string& name, const at::Tensor& p) {
-  const auto sum = saved.take(name, "sum", p.sizes());
-  const auto step = saved.take(name, kRememberedStep, {});
-  if (!sum.defined() || !step.defined()) return nullptr;
-  auto state = std::make_unique<optim::AdagradParamState>();
-  state->sum(like(sum, p));
-  state->step(step.item<std::int64_t>());
-  return state;
-}
-
-/// The rule of a parameter's group.
-std::unique_ptr<optim::OptimizerParamState> take_rows(Saved& saved, const std::string& name, const at::Tensor& p,
-                                                      const RowOptimizer& optimizer) {
-  for (const auto& group : optimizer.param_groups()) {
-    const auto& parameters = group.params();
-    if (std::ranges::none_of(parameters, [&p](const auto& each) { return each.is_same(p); })) continue;
-    const auto step = saved.take(name, kRememberedStep, {});
-    if (!step.defined()) return nullptr;
-    const auto& settings = static_cast<const RowOptions&>(group.options()).settings;
-    auto state = initial_row_state(settings, p.detach());
-    state->step = step.item<std::int64_t>();
-    const auto names = rows::state_names(settings.rule);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto tensor = saved.take(name, names[i], p.sizes());
-      if (!tensor.defined()) return nullptr;
-      state->tensors[i].copy_(tensor);
-    }
-    return state;
-  }
-  return nullptr;
-}
-
-template <typename... Kinds>
-bool is_kind_of(const optim::Optimizer& optimizer) {
-  return ((dynamic_cast<const Kinds*>(&optimizer) != nullptr) || ...);
-}
-
-std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& optimizer, Saved& saved,
-                                                       const std::string& name, const at::Tensor& p) {
-  if (const auto* rows = dynamic_cast<const RowOptimizer*>(&optimizer)) return take_rows(saved, name, p, *rows);
-  if (is_kind_of<optim::SGD, Lars>(optimizer)) return take_sgd(saved, name, p);
-  if (is_kind_of<optim::Adam, Lamb>(optimizer)) return take_moments<optim::AdamParamState>(saved, name, p);
-  if (is_kind_of<optim::Adagrad>(optimizer)) return take_sum(saved, name, p);
-  if (is_kind_of<optim::RMSprop>(optimizer)) {
-    return take_squares(saved, name, p, static_cast<const optim::RMSpropOptions&>(optimizer.defaults()));
-  }
-  return take_moments<optim::AdamWParamState>(saved, name, p);
+void require_shape(std::string_view key, const at::Tensor& saved, at::IntArrayRef shape) {
+  if (saved.sizes() == shape) return;
+  fail(ErrorKind::data, kStateWhere, "{} has {} elements in the checkpoint, the model's parameter needs {}", key,
+       saved.numel(), c10::multiply_integers(shape));
 }
 
 }  // namespace
 
-std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
-  if (is_kind_of<RowOptimizer>(optimizer)) {
-    std::vector<std::string> names;
-    for (const auto& group : optimizer.param_groups()) {
-      for (const auto name : rows::state_names(static_cast<const RowOptions&>(group.options()).settings.rule)) {
-        if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
-      }
-    }
-    return names;
+const optim::OptimizerOptions* options_for(const optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& own = group.params();
+    if (std::ranges::any_of(own, [&](const auto& each) { return each.is_same(parameter); })) return &group.options();
   }
-  if (is_kind_of<optim::SGD, Lars>(optimizer)) return {"momentum_buffer"};
-  if (is_kind_of<optim::RMSprop>(optimizer)) return {"square_avg", "momentum_buffer", "grad_avg"};
-  if (is_kind_of<optim::Adagrad>(optimizer)) return {"sum"};
-  return {"exp_avg", "exp_avg_sq"};
+  return nullptr;
+}
+
+void fail_foreign_state(const optim::OptimizerParamState& state) {
+  fail(ErrorKind::unsupported, kStateWhere,
+       "the optimizer remembers for a parameter a {}, which its class does not save; keep the state of its base class, "
+       "or make the class a lockstep::train::OptimizerMemory, too",
+       c10::demangle(typeid(state).name()));
+}
+
+void fail_amsgrad() {
+  fail(ErrorKind::unsupported, kStateWhere, "amsgrad cannot be saved; make the optimizer without it");
+}
+
+void put_state(optim::Optimizer& optimizer, const at::Tensor& parameter,
+               std::unique_ptr<optim::OptimizerParamState> state) {
+  auto& states = optimizer.state();
+  if (state) states[compat::optimizer_state_key<std::decay_t<decltype(states)>>(parameter)] = std::move(state);
+}
+
+void add_field(NamedTensors& fields, std::string_view name, const at::Tensor& tensor) {
+  if (tensor.defined()) fields.emplace(name, tensor);
+}
+
+void add_step(NamedTensors& fields, std::int64_t step) {
+  fields.emplace(kRememberedStep, torch::scalar_tensor(step, torch::kLong));
+}
+
+at::Tensor take_field(NamedTensors& fields, std::string_view name) {
+  const auto found = fields.find(name);
+  if (found == fields.end()) return {};
+  auto tensor = found->second;
+  fields.erase(found);
+  return tensor;
+}
+
+at::Tensor like_parameter(const at::Tensor& saved, const at::Tensor& parameter) {
+  return at::empty_like(parameter, parameter.suggest_memory_format()).copy_(saved);
+}
+
+NamedTensors fields_of_momentum(const optim::SGDParamState* state) {
+  NamedTensors fields;
+  if (state != nullptr) add_field(fields, "momentum_buffer", state->momentum_buffer());
+  return fields;
+}
+
+std::unique_ptr<optim::SGDParamState> take_momentum(NamedTensors& fields, const at::Tensor& parameter) {
+  const auto momentum = take_field(fields, "momentum_buffer");
+  if (!momentum.defined()) return nullptr;
+  auto state = std::make_unique<optim::SGDParamState>();
+  state->momentum_buffer(like_parameter(momentum, parameter));
+  return state;
+}
+
+std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
+  if (const auto* own = dynamic_cast<const OptimizerMemory*>(&optimizer)) return own->remembered_tensors();
+  return torch_optimizer_of(optimizer).remembered;
 }
 
 NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParameters& parameters) {
   NamedTensors out;
   for (const auto& [name, parameter] : parameters) {
-    const auto* state = find_state(optimizer.state(), parameter);
-    if (const auto* sgd = dynamic_cast<const optim::SGDParamState*>(state)) {
-      append(out, name, "momentum_buffer", sgd->momentum_buffer());
-    } else if (const auto* adam = dynamic_cast<const optim::AdamParamState*>(state)) {
-      append_moments(out, name, *adam);
-    } else if (const auto* adamw = dynamic_cast<const optim::AdamWParamState*>(state)) {
-      append_moments(out, name, *adamw);
-    } else if (const auto* rmsprop = dynamic_cast<const optim::RMSpropParamState*>(state)) {
-      append_squares(out, name, *rmsprop);
-    } else if (const auto* adagrad = dynamic_cast<const optim::AdagradParamState*>(state)) {
-      append_sum(out, name, *adagrad);
-    } else if (const auto* rows = dynamic_cast<const RowState*>(state)) {
-      append_rows(out, name, *rows);
-    } else if (state != nullptr) {
-      fail(ErrorKind::unsupported, kStateWhere,
-           "the optimizer remembers for {} what is not a state of torch::optim, and cannot be saved; use such a state "
-           "(torch::optim::SGDParamState, AdamParamState, ...)",
-           name);
-    }
+    for (auto& [field, tensor] : memory_of(optimizer, parameter))
+      out.emplace(fmt::format("{}.{}", name, field), tensor);
   }
   return out;
 }
 
 void load_optimizer_state(optim::Optimizer& optimizer, const NamedParameters& parameters, const NamedTensors& state) {
   torch::NoGradGuard no_grad;
-  Saved saved(state);
+  auto left = state;
+  const auto names = remembered_tensors(optimizer);
   for (const auto& [name, parameter] : parameters) {
-    auto loaded = take_state(optimizer, saved, name, parameter);
-    if (loaded) put_state(optimizer.state(), parameter, std::move(loaded));
+    NamedTensors fields;
+    const auto take = [&, &owner = name](std::string_view field, at::IntArrayRef shape) {
+      auto found = left.extract(fmt::format("{}.{}", owner, field));
+      if (found.empty()) return;
+      require_shape(found.key(), found.mapped(), shape);
+      fields.emplace(field, found.mapped());
+    };
+    for (const auto& field : names) take(field, parameter.sizes());
+    take(kRememberedStep, {});
+    load_memory_of(optimizer, parameter, fields);
+    if (!fields.empty()) fail_no_place(fmt::format("{}.{}", name, fields.begin()->first));
   }
-  saved.require_empty();
+  if (!left.empty()) fail_no_place(left.begin()->first);
 }
 
 }  // namespace lockstep::train

@@ -3,12 +3,12 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/optimizer/row_optimizer.h>
-#include <lockstep/train/optimizer/trust_ratio.h>
 
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -73,7 +73,7 @@ std::unique_ptr<RowState> initial_row_state(const rows::RuleSettings& settings, 
 }
 
 RowOptimizer::RowOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, const RowOptions& defaults)
-    : Optimizer(std::move(groups), std::make_unique<RowOptions>(defaults)) {}
+    : OwnOptimizer(std::move(groups), std::make_unique<RowOptions>(defaults)) {}
 
 torch::Tensor RowOptimizer::step(LossClosure closure) {
   return step_over<RowOptions>(param_groups_, closure, [this](at::Tensor& parameter, const RowOptions& options) {
@@ -88,6 +88,43 @@ torch::Tensor RowOptimizer::step(LossClosure closure) {
       update_all(parameter, state, update);
     }
   });
+}
+
+std::vector<std::string> RowOptimizer::remembered_tensors() const {
+  std::vector<std::string> names;
+  for (const auto& group : param_groups()) {
+    for (const auto name : rows::state_names(static_cast<const RowOptions&>(group.options()).settings.rule)) {
+      if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+NamedTensors RowOptimizer::memory_of(const at::Tensor& parameter) const {
+  NamedTensors fields;
+  const auto* state = find_state<RowState>(*this, parameter);
+  if (state == nullptr) return fields;
+  const auto names = rows::state_names(state->rule);
+  for (std::size_t i = 0; i < names.size(); ++i) add_field(fields, names[i], state->tensors[i]);
+  add_step(fields, state->step);
+  return fields;
+}
+
+void RowOptimizer::load_memory_of(const at::Tensor& parameter, NamedTensors& saved) {
+  const auto* options = options_for(*this, parameter);
+  if (options == nullptr) return;
+  const auto& settings = static_cast<const RowOptions&>(*options).settings;
+  const auto step = take_field(saved, kRememberedStep);
+  if (!step.defined()) return;
+  auto state = initial_row_state(settings, parameter.detach());
+  state->step = step.item<std::int64_t>();
+  const auto names = rows::state_names(settings.rule);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto tensor = take_field(saved, names[i]);
+    if (!tensor.defined()) return;
+    state->tensors[i].copy_(tensor);
+  }
+  put_state(*this, parameter, std::move(state));
 }
 
 }  // namespace lockstep::train

@@ -3,16 +3,17 @@
 #pragma once
 
 #include <lockstep/rows/row_rule.h>
-
-#include <torch/optim/optimizer.h>
+#include <lockstep/train/optimizer/own_optimizer.h>
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace lockstep::train {
 
-struct RowOptions : torch::optim::OptimizerCloneableOptions<RowOptions> {
+struct RowOptions : torch::optim::OptimizerCloneableOptions<RowOptions>, ScaledRate {
   rows::RuleSettings settings;
   double lr = 0;
 
@@ -33,11 +34,14 @@ std::unique_ptr<RowState> initial_row_state(const rows::RuleSettings& settings, 
 /// Parameter groups may have different rules. A dense gradient touches all rows. A step is one of all parameters that
 /// have a gradient, even one without rows. Error(unsupported) for parameters that are not float32 on the CPU, global
 /// ones, and sparse gradients of several sparse dimensions.
-class RowOptimizer : public torch::optim::Optimizer {
+class RowOptimizer : public OwnOptimizer {
  public:
   RowOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, const RowOptions& defaults);
 
   torch::Tensor step(LossClosure closure = nullptr) override;
+  std::vector<std::string> remembered_tensors() const override;
+  NamedTensors memory_of(const at::Tensor& parameter) const override;
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override;
 };
 
 }  // namespace lockstep::train

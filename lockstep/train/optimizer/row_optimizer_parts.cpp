@@ -2,8 +2,8 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/row_optimizer.h>
-#include <lockstep/train/optimizer/row_optimizer_parts.h>
 #include <lockstep/train/part_settings.h>
+#include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 

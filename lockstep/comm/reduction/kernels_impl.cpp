@@ -4,7 +4,8 @@
 // This file must define nothing with external linkage but its one table: an inline function compiled here for AVX-512
 // could otherwise be the copy the linker keeps for everybody. So it uses no library code at all. No multiply and add
 // may be contracted into one here (-ffp-contract=off), or the sets would round differently.
-#include <lockstep/comm/shm/kernel_table.h>
+#include <lockstep/comm/reduction/kernel_table.h>
+#include <lockstep/comm/reduction/order.h>
 
 #include <cstdint>
 
@@ -12,7 +13,7 @@
 #error "LOCKSTEP_TABLE names the table to define, e.g. avx2_kernels"
 #endif
 
-namespace lockstep::shm {
+namespace lockstep::reduction {
 namespace {
 
 using u8 = std::uint8_t;
@@ -187,17 +188,15 @@ T* target_at(std::byte* const* targets, int t, std::size_t first) {
   return reinterpret_cast<T*>(targets[t]) + first;
 }
 
-// Element i of the tree over N sources.
-template <int N, typename T, typename Op>
-typename Widen<T>::Acc tree_of(const T* const (&from)[kMost], std::size_t i) {
-  using W = Widen<T>;
+// Element i of the tree over the N sources from kFirst on.
+template <int N, typename T, typename Op, int kFirst = 0>
+[[gnu::always_inline]] inline typename Widen<T>::Acc tree_of(const T* const (&from)[kMost], std::size_t i) {
   if constexpr (N == 1) {
-    return W::load(from[0][i]);
+    return Widen<T>::load(from[kFirst][i]);
   } else {
-    const auto first = Op::combine(W::load(from[0][i]), W::load(from[1][i]));
-    if constexpr (N == 2) return first;
-    if constexpr (N == 3) return Op::combine(first, W::load(from[2][i]));
-    if constexpr (N == 4) return Op::combine(first, Op::combine(W::load(from[2][i]), W::load(from[3][i])));
+    constexpr int kLeft = left_of(N);
+    const auto left = tree_of<kLeft, T, Op, kFirst>(from, i);
+    return Op::combine(left, tree_of<N - kLeft, T, Op, kFirst + kLeft>(from, i));
   }
 }
 
@@ -273,8 +272,7 @@ void combine_blocks(Acc* acc, const Acc* other, std::size_t count) {
 template <typename T, typename Op, typename Acc>
 void tree_into(const std::byte* const* sources, int n, Acc* acc, std::size_t first, std::size_t count) {
   if (n <= kMost) return few_into<false, T, Op>(sources, n, acc, first, count);
-  int left = kMost;
-  while (left * 2 < n) left *= 2;
+  const int left = left_of(n);
   tree_into<T, Op>(sources, left, acc, first, count);
   if (n - left <= kMost) return few_into<true, T, Op>(sources + left, n - left, acc, first, count);
   alignas(64) Acc right[kBlock];
@@ -343,4 +341,4 @@ constexpr KernelTable make_table() {
 extern const KernelTable LOCKSTEP_TABLE;
 const KernelTable LOCKSTEP_TABLE = make_table();
 
-}  // namespace lockstep::shm
+}  // namespace lockstep::reduction

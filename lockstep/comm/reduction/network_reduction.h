@@ -6,15 +6,15 @@
 // whole to all, in one step. Large ones are sent in pieces, of which two are under way at a time.
 #pragma once
 
-#include <lockstep/comm/shm/kernel_table.h>
-#include <lockstep/comm/sum_tree.h>
+#include <lockstep/comm/reduction/kernel_table.h>
+#include <lockstep/comm/reduction/sum_tree.h>
 
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
-namespace lockstep::detail {
+namespace lockstep::reduction {
 
 /// Where the result goes: to all ranks, to one, or slice i of equal slices to rank i.
 enum class ResultOf { all_reduce, reduce, reduce_scatter };
@@ -37,7 +37,7 @@ struct NetworkCall {
 
   /// Where each rank contributes its own numbers only, this may compute a mean and any dtype; otherwise it reduces two
   /// or more sources to a target of the same dtype, without rounding to a narrower one.
-  shm::ReduceKernel kernel = nullptr;
+  ReduceKernel kernel = nullptr;
 };
 
 /// Every rank has its own numbers: {{0, 1}}, {{1, 1}}, ...
@@ -100,4 +100,4 @@ class NetworkReduction {
   std::vector<Summand> summands_;
 };
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::reduction

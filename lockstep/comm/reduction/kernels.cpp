@@ -1,7 +1,7 @@
 // The choice of reduction kernels by the instruction sets of this CPU (baseline, AVX2, AVX-512), dtype and operator.
-#include <lockstep/comm/shm/kernels.h>
+#include <lockstep/comm/reduction/kernels.h>
 
-namespace lockstep::shm {
+namespace lockstep::reduction {
 
 extern const KernelTable baseline_kernels;
 extern const KernelTable avx2_kernels;
@@ -18,4 +18,4 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
   return fastest->at[static_cast<int>(dtype)][static_cast<int>(op)];
 }
 
-}  // namespace lockstep::shm
+}  // namespace lockstep::reduction

@@ -1,17 +1,17 @@
 // Kernels for the element-wise reduction of several buffers into one or more, used by all reducing collectives here,
-// and the element types of the shared-memory core, which does not use libtorch.
+// and the element types that they know, without libtorch.
 #pragma once
 
 #include <lockstep/base/instruction_sets.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/shm/kernel_table.h>
+#include <lockstep/comm/reduction/kernel_table.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-namespace lockstep::shm {
+namespace lockstep::reduction {
 
 enum class DType : std::uint8_t {
   float32,
@@ -55,4 +55,4 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 /// The kernel sets that this machine can run, slowest first.
 const std::vector<InstructionSet<KernelTable>>& kernel_sets();
 
-}  // namespace lockstep::shm
+}  // namespace lockstep::reduction

@@ -7,9 +7,11 @@
 // that share a host and follow one another mostly form whole subtrees, so only the subtrees' sums cross the network.
 #pragma once
 
+#include <lockstep/comm/reduction/order.h>
+
 #include <vector>
 
-namespace lockstep::detail {
+namespace lockstep::reduction {
 
 /// Ranks first, ..., first + count - 1.
 struct RankRange {
@@ -18,10 +20,7 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
-/// The number of ranks on the left side of the tree over `count` ranks. `count` is at least 2.
-int left_of(int count);
-
 /// The smallest set of subtrees of the tree over `size` ranks that has exactly these ranks. `ranks` ascend.
 std::vector<RankRange> subtrees_of(const std::vector<int>& ranks, int size);
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::reduction

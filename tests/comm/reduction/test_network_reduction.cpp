@@ -1,6 +1,6 @@
 // Reductions as messages, without an engine: all ranks in this process, their messages delivered by hand.
-#include <lockstep/comm/network_reduction.h>
-#include <lockstep/comm/shm/kernels.h>
+#include <lockstep/comm/reduction/kernels.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@
 namespace lockstep::test {
 namespace {
 
-using detail::NetworkCall;
-using detail::NetworkReduction;
-using detail::RankRange;
-using detail::ResultOf;
-using detail::subtrees_of;
+using reduction::NetworkCall;
+using reduction::NetworkReduction;
+using reduction::RankRange;
+using reduction::ResultOf;
+using reduction::subtrees_of;
 using Ranges = std::vector<RankRange>;
 
 TEST(SumTree, SubtreesOfRanksThatFollowOneAnother) {
@@ -48,7 +48,7 @@ std::vector<float> numbers(int rank, std::size_t count) {
 
 float tree_sum(const std::vector<std::vector<float>>& all, int first, int count, std::size_t i) {
   if (count == 1) return all[static_cast<std::size_t>(first)][i];
-  const int left = detail::left_of(count);
+  const int left = reduction::left_of(count);
   return tree_sum(all, first, left, i) + tree_sum(all, first + left, count - left, i);
 }
 
@@ -90,7 +90,7 @@ std::vector<std::vector<float>> reduce(const Placement& placement, ResultOf kind
     call.bytes = count * sizeof(float);
     call.item_bytes = sizeof(float);
     if (writes) call.output = reinterpret_cast<std::byte*>(in_place ? one.input.data() : one.output.data());
-    call.kernel = shm::reduce_kernel(shm::DType::float32, ReduceOp::sum);
+    call.kernel = reduction::reduce_kernel(reduction::DType::float32, ReduceOp::sum);
     one.reduction = std::make_unique<NetworkReduction>(call);
   }
 
@@ -176,12 +176,12 @@ TEST(NetworkReduction, MovesNoMoreThanARing) {
   constexpr std::size_t kBytes = 4 << 20;
   std::vector<std::byte> input(kBytes);
   NetworkCall call;
-  call.brought = detail::one_each(kRanks);
+  call.brought = reduction::one_each(kRanks);
   call.input = input.data();
   call.output = input.data();
   call.bytes = kBytes;
   call.item_bytes = sizeof(float);
-  call.kernel = shm::reduce_kernel(shm::DType::float32, ReduceOp::sum);
+  call.kernel = reduction::reduce_kernel(reduction::DType::float32, ReduceOp::sum);
   NetworkReduction reduction(call);
   std::size_t sent = 0;
   std::size_t received = 0;

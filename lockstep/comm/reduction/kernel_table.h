@@ -4,10 +4,10 @@
 
 #include <cstddef>
 
-namespace lockstep::shm {
+namespace lockstep::reduction {
 
 /// targets[t][i] = the reduction of sources[0][i], sources[1][i], ..., for `count` elements, always in the order of the
-/// tree over the sources (comm/sum_tree.h): ((s0 op s1) op (s2 op s3)) op s4 for five.
+/// tree over the sources (comm/reduction/sum_tree.h): ((s0 op s1) op (s2 op s3)) op s4 for five.
 /// Narrow floats are accumulated in float32 and rounded once, to nearest even; integers wrap around; for bool sum and
 /// max are "any", product and min are "all"; min and max of a NaN with anything are NaN; mean is the sum divided
 /// by n_sources. The result does not depend on the instruction set or on how a buffer is cut into calls.
@@ -22,4 +22,4 @@ struct KernelTable {
   ReduceKernel at[kDTypes][kOps];
 };
 
-}  // namespace lockstep::shm
+}  // namespace lockstep::reduction

@@ -1,9 +1,9 @@
 // The split of a range of ranks at the largest power of two, and the largest subtrees that a set of ranks covers.
-#include <lockstep/comm/sum_tree.h>
+#include <lockstep/comm/reduction/sum_tree.h>
 
 #include <algorithm>
 
-namespace lockstep::detail {
+namespace lockstep::reduction {
 namespace {
 
 void collect(const std::vector<int>& ranks, RankRange tree, std::vector<RankRange>& found) {
@@ -18,16 +18,10 @@ void collect(const std::vector<int>& ranks, RankRange tree, std::vector<RankRang
 
 }  // namespace
 
-int left_of(int count) {
-  int left = 1;
-  while (left * 2 < count) left *= 2;
-  return left;
-}
-
 std::vector<RankRange> subtrees_of(const std::vector<int>& ranks, int size) {
   std::vector<RankRange> found;
   collect(ranks, {0, size}, found);
   return found;
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::reduction

@@ -1,11 +1,11 @@
 // The schedule of a reduction by slices: pieces are exchanged, added up along the sum tree, and then handed out.
-#include <lockstep/comm/network_reduction.h>
+#include <lockstep/comm/reduction/network_reduction.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace lockstep::detail {
+namespace lockstep::reduction {
 namespace {
 
 constexpr std::size_t kLine = 64;  // bytes: a multiple of every element
@@ -176,4 +176,4 @@ const std::byte* NetworkReduction::add_up(RankRange tree, std::size_t at, std::s
   return into;
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::reduction

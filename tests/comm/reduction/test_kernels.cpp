@@ -1,5 +1,5 @@
 // The reduction kernels against arithmetic done one element at a time, for every dtype, operation and instruction set.
-#include <lockstep/comm/shm/kernels.h>
+#include <lockstep/comm/reduction/kernels.h>
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,10 @@
 
 #include "comm/shm/thread_ranks.h"
 
-namespace lockstep::shm::test {
+namespace lockstep::reduction::test {
 namespace {
+
+using shm::test::item_bytes;
 
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
@@ -172,7 +174,7 @@ TEST(Kernels, BoolIsAnyOrAll) {
   }
 }
 
-// The tree over inputs[first], ..., written as its definition in comm/sum_tree.h reads.
+// The tree over inputs[first], ..., written as its definition in comm/reduction/sum_tree.h reads.
 float tree_sum(const std::vector<std::vector<float>>& inputs, std::size_t first, std::size_t count, std::size_t i) {
   if (count == 1) return inputs[first][i];
   std::size_t left = 1;
@@ -257,4 +259,4 @@ TEST(Kernels, AllInstructionSetsAndCutsGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace lockstep::shm::test
+}  // namespace lockstep::reduction::test
