@@ -139,8 +139,8 @@ TEST_F(OperatorJobs, WithASchedulerAndRecoveryTheLostWorkerAloneIsReplaced) {
   const auto part = [&](const char* name) { return from_base64(data.value(name, "")).value_or(""); };
   auto password = part("password");
   password.pop_back();
-  EXPECT_TRUE(membership::read_p12(part("server.p12"), password).certificate);
-  EXPECT_TRUE(membership::read_p12(part("client.p12"), password).key);
+  EXPECT_TRUE(net::read_p12(part("server.p12"), password).certificate);
+  EXPECT_TRUE(net::read_p12(part("client.p12"), password).key);
   EXPECT_THAT(part("config.json"), HasSubstr("server.p12"));
 
   const auto kept = kube::uid_of(job.pod("worker-0"));

@@ -133,7 +133,7 @@ void compare(unsigned seed, const std::vector<int>& mesh, bool short_of_memory, 
   const auto found = score_of(exact->best ? exact->best->prediction : known.prediction, model);
   ++count.graphs;
   count.layouts += brute.tried;
-  if (brute.best->missing > plan::Bytes{}) {
+  if (brute.best->memory_shortage > plan::Bytes{}) {
     EXPECT_GT(found.memory_shortage.value, 0) << "nothing fits, seed " << seed;
     return;
   }
