@@ -358,7 +358,7 @@ TEST_F(PredictedTable, IsReadAsTheRunHasLearnedWhateverBecomesOfItsFile) {
   write_file(path("alone.safetensors"), read_file(path("out/model.safetensors")));
   const auto alone = lockstep({"predict", "--config", path("run.yaml"), "--weights", path("alone.safetensors")});
   ASSERT_TRUE(alone.status.ok()) << alone.err;
-  EXPECT_THAT(alone.out, HasSubstr("no table.json"));
+  EXPECT_THAT(alone.err, HasSubstr("no table.json"));
 
   // In another folder it begins anew.
   ASSERT_TRUE(train({"system.work_dir=" + path("other")}).status.ok());
@@ -396,6 +396,18 @@ TEST_F(PredictedTable, IsRefusedWhereLayersWouldBeRandom) {
       EXPECT_THAT(ran.err, testing::AllOf(HasSubstr(name), HasSubstr("random values"),
                                           testing::Not(HasSubstr("set model.weights_except"))));
     }
+  }
+}
+
+TEST_F(PredictedTable, IsRefusedWhereWeightsAreNotNumbers) {
+  ASSERT_TRUE(train().status.ok());
+  auto weights = read_file(path("out/model.safetensors"));
+  weights.replace(weights.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+  write_file(path("out/model.safetensors"), weights);
+  for (const auto* command : {"eval", "predict"}) {
+    const auto ran = on_run(command, {});
+    EXPECT_EQ(ran.status.code, 2) << ran.err;
+    EXPECT_THAT(ran.err, testing::AllOf(HasSubstr("model.safetensors"), HasSubstr("are NaN or infinite")));
   }
 }
 

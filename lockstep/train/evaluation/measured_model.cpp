@@ -2,6 +2,7 @@
 #include <lockstep/train/evaluation/measured_model.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device.h>
@@ -14,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::train {
@@ -56,12 +59,17 @@ MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const
   device_ = choose_device(config_, group);
   const auto options = forward_options(config_, device_);
   model_ = make_model(config_, program_, options.device);
+  const auto remark_on = [&](std::string_view line) {
+    write_log(LogLevel::info, line);
+    // Standard output is for results, which other programs read.
+    if (has_console(config_, group.world())) fmt::print(stderr, "{}\n", line);
+  };
   if (weights != nullptr) {
     load_module_state(*model_.module, *weights);
   } else if (config_.model.weights) {
-    for (const auto& remark : start_from_weights(model_, config_.model, WeightsFor::measuring)) tell(remark);
+    for (const auto& remark : start_from_weights(model_, config_.model, WeightsFor::measuring)) remark_on(remark);
     if (has_table(config_) && !reads_as_learned(config_)) {
-      tell(
+      remark_on(
           fmt::format("the folder of the weights has no {}: means, deviations and words are those of data.train as it "
                       "is now",
                       kTableFile));

@@ -204,6 +204,22 @@ void require_none_left_out(const TensorMap& own, const WeightNames& names, const
               {path.string(), 0});
 }
 
+/// Of a model that is measured: NaN among its parameters makes every number that it gives worthless. Buffers may hold
+/// infinities, as masks of attention do.
+void require_finite(const torch::nn::Module& module, const std::filesystem::path& path) {
+  for (const auto& parameter : module.named_parameters()) {
+    const auto& values = parameter.value();
+    if (!values.is_floating_point()) continue;
+    const auto wrong = values.numel() - at::isfinite(values).sum().item<std::int64_t>();
+    if (wrong == 0) continue;
+    throw Error(ErrorKind::data, "load_weights",
+                fmt::format("{} of the {} values of {} are NaN or infinite, so that no result of this model means "
+                            "anything; give weights of an earlier step, or find out what the training did",
+                            wrong, values.numel(), parameter.key()),
+                {path.string(), 0});
+  }
+}
+
 }  // namespace
 
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path, const TensorMetadata& metadata) {
@@ -250,6 +266,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   for (auto& words : in_words(found, all, stored, kMostInLog)) remarks.push_back(std::move(words));
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : own) tensor.copy_(stored.at(name));
+  if (names.whole) require_finite(module, path);
   return remarks;
 }
 
