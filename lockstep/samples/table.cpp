@@ -342,7 +342,7 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
     if (!place && options.unknown == "fail") {
       bad_row(file, row.line,
               "column {} has '{}', which was not there in training{}; there were {}. data.unknown=zeros takes such "
-              "words for none of these, data.on_error=skip leaves out their rows",
+              "words for none of these",
               cut_text(options.categories[i]), cut_text(row.categories[i]), did_you_mean(row.categories[i], words),
               some_of(words));
     }
@@ -508,6 +508,7 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
   std::vector<at::Tensor> features, targets;
   std::vector<std::int64_t> labels;
   std::vector<std::vector<std::pair<std::string, std::string>>> keys;
+  std::vector<int> lines;
   data::BadItems bad(options.on_error == "skip", "rows of " + table.name);
   TableCells notes(options, table.name);
   const auto label_of = [&](const TableRow& row) -> std::int64_t {
@@ -532,7 +533,12 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
       }
       features.push_back(at::tensor(values, at::kFloat));
       keys.push_back(row.keys);
+      lines.push_back(row.line);
     });
+  }
+  // Samples are counted without the rows that were left out, so the number of a sample does not lead to its row.
+  if (static_cast<std::int64_t>(lines.size()) < table.all) {
+    for (std::size_t i = 0; i < lines.size(); ++i) keys[i].emplace(keys[i].begin(), "line", std::to_string(lines[i]));
   }
   bad.report(table.all);
   notes.log_notes();

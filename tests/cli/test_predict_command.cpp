@@ -380,6 +380,10 @@ TEST_F(PredictedTable, TakesRowsWithoutTargetsAndNamesWordsThatAreNew) {
                                           HasSubstr("there were Paris, Rome"), HasSubstr("data.unknown=zeros"),
                                           HasSubstr("data.on_error=skip"), testing::Not(HasSubstr("weights"))));
   EXPECT_EQ(predictions_in(predicted({"data.eval=" + path("new.csv"), "data.unknown=zeros"})).size(), 2U);
+  write_file(path("new.csv"), "city,area\nMadrid,70\nParis,90\n");
+  const auto rest = predictions_in(predicted({"data.eval=" + path("new.csv"), "data.on_error=skip"}));
+  ASSERT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest[0].value("line", ""), "3") << "which row it is, as the samples are counted without those left out";
   const auto other = on_run("predict", {"data.categories=[]"});
   EXPECT_EQ(other.status.code, 2);
   EXPECT_THAT(other.err, HasSubstr("the weights were trained with [city]"));
