@@ -2,32 +2,45 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cli/programs.h>
 
+#include <algorithm>
+#include <array>
 #include <system_error>
 
 namespace lockstep::cli {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Beside the folder of the small program where it is installed, in that folder where it was built.
+std::array<fs::path, 2> places_of_whole_program(const fs::path& small) {
+  return {(small.parent_path() / LOCKSTEP_LIBEXEC / "lockstep" / "lockstep").lexically_normal(),
+          small.parent_path() / "libexec" / "lockstep" / "lockstep"};
+}
+
+}  // namespace
+
 fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
 
 bool is_this_program(const std::string& name) {
+  if (name.find('/') == std::string::npos) return false;
+  const fs::path self = this_program();
   std::error_code ignored;
-  return name.find('/') != std::string::npos && fs::equivalent(name, this_program(), ignored);
+  if (fs::equivalent(name, self, ignored)) return true;
+  const auto whole = places_of_whole_program(fs::canonical(name, ignored));
+  return std::ranges::any_of(whole, [&](const fs::path& path) { return fs::equivalent(path, self, ignored); });
 }
 
 fs::path whole_program_beside() {
-  const fs::path self = this_program();
-  // Beside this one's folder where it is installed, in it where it was built.
-  const auto installed = (self.parent_path() / LOCKSTEP_LIBEXEC / "lockstep" / "lockstep").lexically_normal();
-  const auto built = self.parent_path() / "libexec" / "lockstep" / "lockstep";
+  const auto places = places_of_whole_program(this_program());
   std::error_code ignored;
-  for (const auto& path : {installed, built}) {
+  for (const auto& path : places) {
     if (fs::exists(path, ignored)) return path;
   }
   fail(ErrorKind::io, "lockstep",
        "the main part of this program is missing: there is no {}. Install Lockstep again, or call the program where it "
        "was installed",
-       installed.string());
+       places.front().string());
 }
 
 }  // namespace lockstep::cli

@@ -9,7 +9,7 @@ namespace lockstep::cli {
 /// The file that this process runs.
 std::filesystem::path this_program();
 
-/// Whether `name` is a path to it.
+/// Whether `name` is a path to it, or to the small program that belongs to it.
 bool is_this_program(const std::string& name);
 
 /// Of the small program: the whole one, whatever PATH holds. Error(io) when it is not where it was installed.
