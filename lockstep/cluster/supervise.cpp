@@ -53,7 +53,7 @@ class Supervisor {
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
-        signals_(with_word(options.signals)),
+        signals_(with_notice_signal(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending),
         helpers_(std::move(helpers)) {}
@@ -339,7 +339,7 @@ void Supervisor::end_late_replacements() {
 
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
-    if (is_word(*signal, options_.signals)) {
+    if (is_notice_signal(*signal, options_.signals)) {
       tell_ranks(signal);
       continue;
     }

@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 /// How soon to look again without an event: at the job, whose changes are events, and for where the ranks meet.
 constexpr milliseconds kIdleLook(1000);
 constexpr milliseconds kRendezvousLook(20);
-/// For the last word to get out, when there is nothing that could be done if it does not.
+/// For the last message to be sent; if it is not, nothing can be done.
 constexpr milliseconds kFarewell(3000);
 /// How often a spare says that it is one.
 constexpr std::chrono::seconds kTellSpare(60);
@@ -46,7 +46,7 @@ class Agent {
             AgentMembership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
         logs_(launch.output, options.job),
-        inbox_(with_word(launch.signals)) {
+        inbox_(with_notice_signal(launch.signals)) {
     if (launch.output.log_dir.empty() && logs_.stays()) log_.tell(fmt::format("logs: {}", logs_.path().string()));
   }
 
@@ -160,8 +160,8 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
 
 void Agent::take_signals() {
   while (const auto signal = inbox_.take()) {
-    // Ranks of other nodes may have had the word first, and those here ended with them.
-    if (!is_word(*signal, launch_.signals) || any_ended_early(last_.ends)) signal_ = signal;
+    // Ranks of other nodes may have received the notice signal first, and those here ended with them.
+    if (!is_notice_signal(*signal, launch_.signals) || any_ended_early(last_.ends)) signal_ = signal;
   }
 }
 
@@ -265,7 +265,7 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   } catch (const Error& error) {
     ends.error = error.what();
   }
-  signal_ = last_.user_signal ? last_.user_signal : word_obeyed(last_.ends);
+  signal_ = last_.user_signal ? last_.user_signal : obeyed_notice_signal(last_.ends);
   if (signal_) return;
   tell_of_end(state.round, ends);
 }

@@ -38,7 +38,7 @@ bool failed_by_itself(const RankEnd& end);
 
 /// The signal to this launcher because of which these ranks ended early, if their notes say so: SIGUSR1, since no
 /// other one is passed on without ending the job.
-std::optional<int> word_obeyed(std::span<const RankEnd> ends);
+std::optional<int> obeyed_notice_signal(std::span<const RankEnd> ends);
 
 /// Whether one of the ranks reports that it ended early and in good order.
 bool any_ended_early(std::span<const RankEnd> ends);

@@ -50,12 +50,12 @@ class SignalInbox {
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-/// `signals`, and SIGUSR1, which a launcher always hears.
-std::vector<int> with_word(std::vector<int> signals);
+/// `signals`, and SIGUSR1, which a launcher always receives.
+std::vector<int> with_notice_signal(std::vector<int> signals);
 
-/// Whether it is only a word to the ranks, who may end for it in their own time (batch systems send it ahead of
-/// SIGTERM): SIGUSR1, unless it is one of the signals that end the job.
-bool is_word(int signal, const std::vector<int>& ending);
+/// Whether the signal is a notice that the job has to end soon, as batch systems send one ahead of SIGTERM: the ranks
+/// get it and may end early. That is SIGUSR1, unless it is one of the signals that end the job.
+bool is_notice_signal(int signal, const std::vector<int>& ending);
 
 /// While it exists, writing to a pipe or socket without a reader, or beyond the file size limit, gives an error code
 /// and no signal.
