@@ -95,7 +95,7 @@ RankEnd end_of(const json& value) {
   return end;
 }
 
-/// Less than that is the time it took to hear of the round.
+/// The delay until an agent reads of the round is less than this.
 constexpr milliseconds kClocksAgree(1000);
 
 RankEnd put_right(RankEnd end, milliseconds ahead) {

@@ -17,7 +17,7 @@ namespace {
 bool on_main_thread() { return ::syscall(SYS_gettid) == ::getpid(); }
 
 /// Runs on threads that libraries started before the inbox blocked the signals (OpenBLAS starts some while it is
-/// loaded). The main thread, whose id is the process's, has them blocked, so there they wait for the signalfd.
+/// loaded). The main thread, whose id is the pid, blocks the signals, so they stay pending there for the signalfd.
 void hand_to_main_thread(int signal) {
   const int error = errno;
   const pid_t process = ::getpid();
