@@ -30,7 +30,7 @@ std::string readable(const std::string& fingerprint) {
 }  // namespace
 
 std::string fingerprint(const std::string& signature, std::uint64_t trace) {
-  // The hash comes first, for signatures that are longer than the room for them.
+  // The hash comes first because the message may be too short for the whole signature.
   auto message = fmt::format("{:016x}{}", fnv1a(signature) ^ trace, signature);
   message.resize(kFingerprintBytes, '\0');
   return message;

@@ -26,13 +26,13 @@ Problem first_of(Problem first, Rest... rest) {
   }
 }
 
-/// The tensor is defined, dense, and of a dtype that can be moved.
+/// Checks that the tensor is defined, dense, and of a dtype that can be moved.
 Problem check_tensor(const at::Tensor& tensor, std::string_view what);
 /// The same for a tensor that is written: no two of its elements may share memory.
 Problem check_written(const at::Tensor& tensor, std::string_view what);
 /// No complex numbers, no mean of integers.
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op);
-/// Dimension 0 divides by the size of the group.
+/// Checks that dimension 0 is divisible by the size of the group.
 Problem check_rows(const at::Tensor& tensor, int size);
 /// `output` is a contiguous tensor of `elements` elements of `like`'s dtype, on its device.
 Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements);
