@@ -37,7 +37,7 @@ std::span<const DatasetFormat> dataset_formats();
 /// Error(invalid_argument) with the nearest valid name.
 const DatasetFormat& find_format(std::string_view name);
 
-/// Whether some file in `folder` belongs to the format; false when there is no such folder.
+/// Whether a file in `folder` belongs to the format; false when there is no such folder.
 bool holds_files_of(const DatasetFormat& format, const std::filesystem::path& folder);
 
 /// Folders that hold files of the format, up to two levels below `root`: archives unpack into a folder, and some
