@@ -1,4 +1,5 @@
-// The names that parallel.strategy may use: layers with weights, operators without, and modules that only call one.
+// The names that parallel.strategy may use: layers with weights, operators without weights, and modules that only call
+// one operator.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -12,8 +13,8 @@
 
 namespace lockstep::train {
 
-/// What checks of strategies need of a model: names of parameters and buffers, sizes of parameters, and the modules
-/// without any.
+/// The facts about a model for checks of strategies: names of parameters and buffers, sizes of parameters, and the
+/// modules without any.
 struct ModelFacts {
   std::vector<std::string> names;
   std::map<std::string, std::vector<std::int64_t>> sizes;
