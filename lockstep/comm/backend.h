@@ -1,4 +1,4 @@
-// The interface that each backend implements. Internal: users see group.h and collectives.h.
+// The interface that each backend implements. Internal: users include group.h and collectives.h.
 //
 // The front (collectives.cpp) has checked this rank's arguments and has handled groups of size 1, empty tensors and
 // strides, so a backend receives contiguous, non-empty tensors. Sizes and dtypes are guaranteed to be equal on all

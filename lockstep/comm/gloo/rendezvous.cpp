@@ -41,7 +41,7 @@ milliseconds grace(int ranks) { return longest_pause(ranks) + milliseconds(250);
 // The shared state of the rank that connects and the thread that watches it.
 class MeshStart {
  public:
-  /// Gloo has created its listening side, and other ranks will receive the address next.
+  /// Gloo has created its side of the connections, and its address is published next.
   void announce() {
     const std::lock_guard lock(mutex_);
     if (lost_) throw Error(*lost_);
@@ -145,7 +145,7 @@ class WatchedStore : public compat::PlainPrefixStore {
   milliseconds longest_pause_;
 };
 
-// Exposes Gloo's connections before Gloo returns them.
+// Passes Gloo's connections to MeshStart before Gloo has made them.
 class WatchedDevice : public ::gloo::transport::Device {
  public:
   WatchedDevice(std::shared_ptr<::gloo::transport::Device> device, std::shared_ptr<MeshStart> rendezvous)

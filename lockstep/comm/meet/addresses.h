@@ -11,7 +11,7 @@
 
 namespace lockstep::detail {
 
-/// A network interface of this host that a variable asks for.
+/// A network interface of this host that a variable selects.
 struct NamedInterface {
   std::string variable;
   std::string value;

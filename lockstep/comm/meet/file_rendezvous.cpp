@@ -4,8 +4,8 @@
 //
 //   current             the name of the rendezvous, by rank 0
 //   NAME/hello/RANK     a random text, by each rank
-//   NAME/met            the hellos of all ranks, "-" for who did not come in time, by rank 0
-//   NAME/left           how many have left
+//   NAME/met            the hellos of all ranks, "-" for a rank that is missing, by rank 0
+//   NAME/left           the number of ranks that have left
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/file_rendezvous.h>

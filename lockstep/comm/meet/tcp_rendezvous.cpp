@@ -3,8 +3,8 @@
 // join the last one that is not over, or wait for the next. A store of rank 0 holds one rendezvous; a rank that finds
 // it over waits until rank 0 has left it, and looks for the next store at the same place.
 //
-//   rendezvous              how many were opened
-//   rendezvous_N/...         the keys of the N-th; its outcome ends it for those who come later
+//   rendezvous              the number of opened rendezvous
+//   rendezvous_N/...         the keys of the N-th; its outcome ends it for ranks that arrive later
 #include <lockstep/comm/meet/tcp_rendezvous.h>
 
 #include <lockstep/base/error.h>

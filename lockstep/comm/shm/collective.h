@@ -10,12 +10,13 @@
 
 namespace lockstep::shm {
 
-/// Entering, agreement, and the choice between staging and memory shared already. The phases of a collective on one
-/// rank:
+/// Entry, agreement, and the choice between staging and memory that is already shared. The phases of a collective on
+/// one rank:
 ///   1. enter: publish a header. Input in ordinary memory has its first chunk staged before, so that a small collective
-///      costs one store to be seen by the others and one look at each of them;
-///   2. settle: all ranks' headers are there; they agree, or this operation ends with Error(mismatch) everywhere and
-///      leaves no trace. When everybody's data lies in the same shared block it works in place, else through staging;
+///      costs one store to publish it and one read for each other rank;
+///   2. settle: when the headers of all ranks are there, they agree, or this operation ends with Error(mismatch) on all
+///      ranks and changes nothing. It works in place when the data of all ranks is in the same shared block, else
+///      through staging;
 ///   3. move data until done: see the derived classes.
 class Collective : public ShmOperation {
  public:

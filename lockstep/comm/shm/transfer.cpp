@@ -1,4 +1,4 @@
-// Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and takes what it needs.
+// Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and reads what it needs.
 #include <lockstep/comm/shm/sliced_all_reduce.h>
 #include <lockstep/comm/shm/transfer.h>
 

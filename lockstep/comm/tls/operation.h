@@ -45,7 +45,8 @@ class Operation : public WorkState {
   // For Links, under its lock.
 
   std::uint64_t tag() const { return tag_; }
-  /// Whether only one side knows the length of a message (send and receive), so that the lengths may differ.
+  /// Whether the two sides have not agreed on the length of a message (send and receive), so that the lengths may
+  /// differ.
   bool is_message() const;
   /// The next exchange that can start, with its number; nullopt: it must wait until others are complete.
   std::optional<std::pair<int, Exchange>> begin_next();

@@ -250,7 +250,7 @@ class Rendezvous {
   UniqueFd listener_;
   ListeningAddress own_;
   std::vector<Attempt> attempts_;  ///< of the ranks below this one
-  std::size_t known_ = 0;          ///< so many of them, from rank 0 on, have told their address
+  std::size_t known_ = 0;          ///< the number of ranks, from rank 0 on, whose addresses are known
   std::list<Handshake> handshakes_;
   Clock::time_point deadline_;
   Clock::time_point next_check_ = Clock::now() + milliseconds(50);
