@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// How a process ended: by `exit` with a code, or by a signal.
+/// The end of a process: by `exit` with a code, or by a signal.
 struct ExitStatus {
   int code = 0;
   int signal = 0;  ///< 0 when it exited by itself

@@ -9,7 +9,7 @@ namespace lockstep::detail {
 RunningChild spawn(const ChildOptions& options);
 
 /// The file of a program: `name` itself if it contains a '/', else the first executable file of that name in the PATH
-/// of `environment`. Error(invalid_argument) when there is none.
+/// of `environment`. Error(invalid_argument) when no such file exists.
 std::string find_program(const std::string& name, const Environment& environment);
 
 }  // namespace lockstep::detail

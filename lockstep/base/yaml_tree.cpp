@@ -249,7 +249,7 @@ class TreeBuilder final : public YAML::EventHandler {
   int document_begin_ = 0;
   std::optional<ConfigNode> root_;
   std::optional<int> wrong_key_;  // line of the first key that is a list, a section or null
-  std::vector<Open> open_;        // from the root on
+  std::vector<Open> open_;        // the open lists and maps from the root on
   std::unordered_map<YAML::anchor_t, Whole> anchors_;
 };
 

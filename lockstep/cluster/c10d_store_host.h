@@ -13,7 +13,8 @@
 namespace lockstep::cluster {
 
 /// A c10d TCPStore server, which programs on any libtorch or in Python can join. It runs in a process of its own,
-/// because any client can fill its memory or block it. It runs as long as this object exists.
+/// because any client can fill its memory or block it. It runs as long as this object exists, and no other part depends
+/// on it.
 class C10dStoreHost {
  public:
   /// Listens on these addresses of this host, or on all where they are not addresses of this host, and on a port that

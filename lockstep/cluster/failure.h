@@ -27,7 +27,7 @@ inline constexpr int kEndedEarly = 75;
 /// The kind in the error file of a launcher that its job did not need.
 inline constexpr std::string_view kUnneededKind = "unneeded";
 
-/// 2 for errors in what the user wrote (arguments, configuration, environment), 1 for all others.
+/// 2 for errors in the user's input (arguments, configuration, environment), 1 for all others.
 int exit_code_for(const std::exception& error);
 
 /// Leaves `text` (for std::bad_alloc: what to do) for a launcher around this process and prints it as that of

@@ -15,7 +15,7 @@
 
 namespace lockstep::cluster {
 
-/// How the processes of the ranks are started.
+/// The way in which the processes of the ranks are started.
 enum class StartMethod {
   automatic,    ///< the value of LOCKSTEP_START_METHOD, else fork_server
   fork_server,  ///< forks of one process that has loaded the program, where that is possible; else spawn

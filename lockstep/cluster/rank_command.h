@@ -16,7 +16,7 @@ using Macros = std::map<std::string, std::string, std::less<>>;
 /// `text` with "${name}" replaced for each name in `macros`; other text stays unchanged. Values are not expanded again.
 std::string replace_macros(std::string_view text, const Macros& macros);
 
-/// How a program is run.
+/// The way in which a program is run.
 enum class ProgramKind {
   detect,      ///< a file *.py that is not executable by Python, anything else directly
   executable,  ///< directly (--no_python)

@@ -1,4 +1,4 @@
-// The launcher's event loop over its ranks. Hosting the store is not part of it.
+// The launcher's event loop over its ranks. It does not host the store.
 #pragma once
 
 #include <lockstep/cluster/fork_server/fork_server.h>

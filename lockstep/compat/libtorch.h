@@ -123,7 +123,7 @@ inline void set_autocast_dtypes(const AutocastDtypes& dtypes) {
 #endif
 }
 
-/// Those dtypes as a scope.
+/// A scope that sets those dtypes.
 class AutocastDtypesGuard {
  public:
   explicit AutocastDtypesGuard(const AutocastDtypes& dtypes) : before_(autocast_dtypes()) {

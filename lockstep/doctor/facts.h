@@ -35,7 +35,7 @@ struct Port {
 /// The NVIDIA GPUs of a host, and what this process can use of them.
 struct Gpus {
   std::string driver{};               ///< version of the loaded driver, "580.65.06"; empty: none is loaded
-  std::vector<std::string> models{};  ///< of the host's GPUs
+  std::vector<std::string> models{};  ///< the models of the host's GPUs
   std::string runtime{};              ///< version of CUDA that libtorch was built for, "13.0"; empty: for CPUs alone
   std::optional<std::int64_t> devices{};  ///< the number that libtorch finds; nullopt: libtorch was not queried
   std::optional<std::string> visible{};   ///< CUDA_VISIBLE_DEVICES

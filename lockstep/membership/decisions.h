@@ -15,7 +15,7 @@
 
 namespace lockstep::membership {
 
-/// Whether `a` comes before `b` in natural order: runs of digits count as numbers, so "w2" comes before "w10".
+/// Whether `a` precedes `b` in natural order: runs of digits count as numbers, so "w2" precedes "w10".
 bool natural_less(std::string_view a, std::string_view b);
 
 /// A rank for each member, by its index: its present rank, or a free one.

@@ -76,8 +76,8 @@ struct Membership {
   TimeLimits limits;
 
   std::int64_t generation = 0;  ///< rendezvous so far
-  std::string store_key;        ///< of this generation
-  std::string store_host;       ///< of this generation; empty until rank 0 has published it
+  std::string store_key;        ///< the keys of this generation
+  std::string store_host;       ///< the store's host in this generation; empty until rank 0 has published it
   int store_port = 0;
   std::vector<Member> members;  ///< in the order of registration; at most `wanted`
   Time changed;                 ///< when a member registered or was lost
@@ -85,7 +85,7 @@ struct Membership {
   std::string last_error;  ///< the error of the first worker lost or failed since all last ran together, with its name
 };
 
-/// The member with this id; nullptr when there is none.
+/// The member with this id; nullptr when no member has it.
 const Member* find_member(const Membership& membership, const std::string& node_id);
 Member* find_member(Membership& membership, const std::string& node_id);
 Member* find_connection(Membership& membership, std::uint64_t connection);

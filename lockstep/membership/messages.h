@@ -49,7 +49,7 @@ struct Refused {
 
 /// All workers have registered, and this is the rank of the receiver.
 struct RankAssignment : MemberPlace {
-  std::string proof;  ///< proof that the scheduler knows the secret; empty when there is none
+  std::string proof;  ///< proof that the scheduler has the secret; empty without a secret
   bool operator==(const RankAssignment&) const = default;
 };
 
@@ -97,11 +97,11 @@ struct Register {
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
   bool server = false;          ///< a parameter server, not a worker
-  std::optional<int> servers;   ///< of the job; absent: none
+  std::optional<int> servers;   ///< the number of servers in the job; absent: none
   std::string job;              ///< the job in the Hello under which it got its rank; empty before that
-  std::int64_t generation = 0;  ///< in which it got its rank; 0: never
+  std::int64_t generation = 0;  ///< the generation in which it got its rank; 0: never
   std::optional<int> rank;      ///< the rank that it got then
-  std::optional<int> turn;      ///< of a launcher's rank: the number of nodes that were replaced before its own began
+  std::optional<int> turn;      ///< for a launcher's rank: the number of nodes that were replaced before its own began
   std::string nonce;            ///< challenge for the scheduler's proof
   std::string proof;            ///< proof that it has the secret
   bool operator==(const Register&) const = default;
@@ -111,7 +111,7 @@ struct Register {
 struct Heartbeat {
   std::optional<std::int64_t> step{};     ///< the last completed step
   std::optional<std::int64_t> step_us{};  ///< the present duration of a step
-  std::optional<std::int64_t> own_us{};   ///< the part of it that was not spent blocked in collectives
+  std::optional<std::int64_t> own_us{};   ///< the part of the step that was not spent blocked in collectives
   bool operator==(const Heartbeat&) const = default;
 };
 

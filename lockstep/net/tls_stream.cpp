@@ -32,7 +32,7 @@ constexpr auto kCiphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHA
 /// records at once from the kernel.
 struct Socket {
   int descriptor;
-  std::size_t size;  ///< of each buffer
+  std::size_t size;  ///< the size of each buffer
   std::unique_ptr<char[]> in{};
   std::size_t in_begin = 0;
   std::size_t in_end = 0;

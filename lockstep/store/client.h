@@ -95,7 +95,7 @@ class Client {
 
   UniqueFd socket_;
   std::mutex stream_mutex_;                 ///< guards the stream, which one thread reads while another one writes
-  std::unique_ptr<net::TlsStream> stream_;  ///< of an encrypted connection
+  std::unique_ptr<net::TlsStream> stream_;  ///< for an encrypted connection
   std::mutex mutex_;
   std::condition_variable changed_;
   bool reading_ = false;  ///< one of the waiting threads reads for all of them

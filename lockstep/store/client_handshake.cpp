@@ -180,7 +180,7 @@ void require_same_user(const Talk& talk, int socket) {
        talk.where(), *user, ::geteuid());
 }
 
-/// The nonce and the store's challenge; inside TLS when both sides want TLS.
+/// Exchanges the nonce and the store's challenge; inside TLS when both sides require TLS.
 std::pair<Challenge, std::string> greet(Talk& talk, const Credentials& credentials, int socket) {
   using Wants = Challenge::Wants;
   for (;;) {

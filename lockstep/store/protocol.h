@@ -100,7 +100,7 @@ std::size_t bytes_of_message(std::string_view body);
 //   client  LOCKSTEP STORE 2, a nonce
 //   server  LOCKSTEP STORE 2, "secret", "open" or "tls", a nonce
 //           with "tls" both begin TLS here, and this handshake again inside it
-//   client  only with a secret: the proof that it knows it
+//   client  only with a secret: the proof that it has it
 //   server  only with a secret: "ok" and its own proof, or "no"
 //
 // Each message has a fixed length. The greeting is not a valid request of c10d's store or of HTTP: such servers close

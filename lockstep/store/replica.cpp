@@ -10,9 +10,9 @@
 namespace lockstep::store {
 namespace {
 
-constexpr std::size_t kBytesBeforeStatus = 12;  // of an answer: its length and number
+constexpr std::size_t kBytesBeforeStatus = 12;  // the length and the number of an answer
 constexpr int kAnswersInALease = 4;             // the minimum that a member gets from the leader
-constexpr int kTurnsInALease = 8;               // of candidates
+constexpr int kTurnsInALease = 8;               // for candidates
 // The time until a voter gives up the candidate for which it voted. That candidate leads within a lease after the vote
 // or never. The old leader has then lost more than half of its view, and detects that within another lease. A leader
 // that still leads is valid.

@@ -61,7 +61,8 @@ class Replica {
   /// Becomes the leader in that epoch, without the members that have ended, and with those that have voted for it.
   /// False when it has voted for another candidate since, or the votes are older than the lease.
   bool lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now);
-  /// Records members whose connection to this leader has ended, and those whose process has ended, too.
+  /// The members whose connection to this leader has ended. The second function records that the process of one of them
+  /// has ended, too.
   std::vector<Member> lost_members() const;
   void note_member_ended(const std::string& member, Time now);
 

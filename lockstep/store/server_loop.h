@@ -47,7 +47,7 @@ class ServerLoop {
   struct Peer {
     UniqueFd socket{};
     std::string address{};
-    std::unique_ptr<net::TlsStream> stream{};  ///< of an encrypted connection, from Stage::tls on
+    std::unique_ptr<net::TlsStream> stream{};  ///< for an encrypted connection, from Stage::tls on
     Stage stage = Stage::hello;
     Nonces nonces{};
     Time came{};

@@ -26,7 +26,7 @@ struct Member {
 
 /// Every member of the newest view has every acknowledged write. Only the leader makes a new view.
 struct View {
-  std::string store;                   ///< the name of the store, random; empty: there is none yet
+  std::string store;                   ///< the name of the store, random; empty: no store yet
   std::uint64_t epoch = 0;             ///< each leader has its own epoch, greater than all before
   std::uint64_t version = 0;           ///< counts the views of the store
   std::chrono::milliseconds lease{0};  ///< a member that was silent for this long may be dropped, or be succeeded
@@ -39,7 +39,7 @@ struct View {
 /// The state that a process reports to any other process; `earlier` only to some.
 struct Standing {
   std::string id;
-  View view{};                  ///< of its copy
+  View view{};                  ///< the view of its copy
   std::vector<View> earlier{};  ///< the views before it, back to the last one that all its members have had
   bool leads = false;
   bool free = false;           ///< it has lost its leader, and may vote

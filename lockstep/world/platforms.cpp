@@ -31,8 +31,8 @@ constexpr std::int64_t kMostNodesOfJob = 65536;
 /// The data that a platform provides about a container.
 struct Container {
   std::string_view launcher;
-  Hosts hosts;            ///< of all containers, in the order of their numbers
-  std::size_t index = 0;  ///< of this one
+  Hosts hosts;            ///< the hosts of all containers, in the order of their numbers
+  std::size_t index = 0;  ///< the number of this container
   int devices = 1;
   std::string evidence;
 };

@@ -101,15 +101,15 @@ class Agent {
   /// Kept for the whole life of the agent, so that a signal between two waits reaches the next one.
   SignalInbox inbox_;
   NodeReport said_;
-  int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
-  std::size_t replaced_ = 0;     ///< the number of replaced nodes in it, as of the last look
-  int took_part_in_ = 0;         ///< the last round in which this node had a place
-  int restarts_ = 0;             ///< the restarts already reported on the terminal
-  milliseconds clock_ahead_{0};  ///< how far the coordinator's clock is ahead, measured at the begin of the last round
-  std::optional<int> signal_;    ///< the signal that the user sent
-  Launch job_;                   ///< of the last round
-  LaunchResult last_;            ///< of the last round; without ends, no ranks of this node ran in it
-  std::optional<JobService> service_;  ///< of the round, where this is node 0
+  int looked_at_ = 0;                  ///< the last round that this node took part in, or for which it was not needed
+  std::size_t replaced_ = 0;           ///< the number of replaced nodes in it, as of the last look
+  int took_part_in_ = 0;               ///< the last round in which this node had a place
+  int restarts_ = 0;                   ///< the restarts already reported on the terminal
+  milliseconds clock_ahead_{0};        ///< this clock minus the coordinator's, measured when the last round began
+  std::optional<int> signal_;          ///< the signal that the user sent
+  Launch job_;                         ///< the last round's job
+  LaunchResult last_;                  ///< the last round's result; without ends, no ranks of this node ran in it
+  std::optional<JobService> service_;  ///< the round's job service, where this is node 0
   ServiceEvents events_;
 };
 

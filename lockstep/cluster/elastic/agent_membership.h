@@ -88,7 +88,7 @@ class AgentMembership {
   bool changed_ = true;
   std::optional<Time> sent_;
 
-  std::optional<std::string> text_;  ///< of state_
+  std::optional<std::string> text_;  ///< the text of state_
   JobState state_;
   ServiceLog service_log_;
   std::optional<Coordinator> coordinator_;

@@ -18,8 +18,8 @@ struct StoreLimits {
   std::chrono::milliseconds connect = std::chrono::seconds(60);  ///< until the store is reachable
   std::chrono::milliseconds call = std::chrono::seconds(10);     ///< for one call
   std::chrono::milliseconds lease = std::chrono::seconds(5);     ///< until a silent holder may be replaced
-  /// The time until the user is told that the store does not answer: within a heartbeat's limit, for everything that
-  /// waits for it.
+  /// The time until the user gets a message that the store does not answer: within a heartbeat's limit, for everything
+  /// that waits for it.
   std::chrono::milliseconds notice() const { return lease * 4 / 5; }
 };
 

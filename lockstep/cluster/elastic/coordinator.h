@@ -104,7 +104,7 @@ class Coordinator {
   AgentLiveness liveness_;
   bool repeated_ = false;  ///< the job ends because a restart would repeat the failure
   int replaced_ = 0;       ///< ranks that were replaced in place
-  int members_of_ = 0;     ///< the round
+  int members_of_ = 0;     ///< the round of members_
   std::vector<Ticket> members_;
   std::optional<Time> gathering_since_;
   std::optional<Time> enough_since_;

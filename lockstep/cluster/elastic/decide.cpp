@@ -75,7 +75,7 @@ class Decider {
   const JobState& state_;
   const Policy& policy_;
   const Waited& waited_;
-  std::map<Ticket, std::size_t> place_;  ///< of the last round's members
+  std::map<Ticket, std::size_t> place_;  ///< the places of the last round's members
   Nodes members_;
   Nodes others_;
 };

@@ -13,9 +13,9 @@ namespace lockstep::cluster::elastic {
 struct Policy {
   int min_nodes = 1;
   int max_nodes = 1;
-  int max_restarts = 0;                                               ///< of all ranks, by the whole job
-  int max_replacements = 0;                                           ///< of ranks and nodes, restarts included
-  bool ranks_given = false;                                           ///< the user gave every node its number
+  int max_restarts = 0;      ///< the limit for restarts of all ranks, by the whole job
+  int max_replacements = 0;  ///< the limit for replacements of ranks and nodes, restarts included
+  bool ranks_given = false;  ///< the user gave every node its number
   std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< until min_nodes have joined
   std::chrono::milliseconds last_call = std::chrono::seconds(30);     ///< for more than those, before round 1
   /// The time after the loss of a node until its ranks are detected as lost, too, and another node takes them in this
@@ -53,15 +53,15 @@ struct Decision {
     close,
   };
   Kind kind = Kind::wait;
-  std::string why{};              ///< of end_round, replace, refuse and close, and of wait for a lost node
-  std::vector<Ticket> members{};  ///< of form: in the order of their node numbers
-  bool uses_restart = false;      ///< of form
-  Ticket lost = 0;                ///< of replace
-  Ticket taker = 0;               ///< of replace
-  std::vector<Ticket> refused{};  ///< of refuse
-  bool failed = false;            ///< of close
-  bool enough = false;            ///< of wait: min_nodes have joined, so `Waited::enough` counts
-  bool awaits_taker = false;      ///< of wait: a node is lost, so `Waited::lost` counts
+  std::string why{};              ///< for end_round, replace, refuse and close, and for wait with a lost node
+  std::vector<Ticket> members{};  ///< for form: in the order of their node numbers
+  bool uses_restart = false;      ///< for form
+  Ticket lost = 0;                ///< for replace
+  Ticket taker = 0;               ///< for replace
+  std::vector<Ticket> refused{};  ///< for refuse
+  bool failed = false;            ///< for close
+  bool enough = false;            ///< for wait: min_nodes nodes have joined, so `Waited::enough` counts
+  bool awaits_taker = false;      ///< for wait: a node is lost, so `Waited::lost` counts
 };
 
 /// `members` are those of the last round, in the order of their node numbers; all of them are among `nodes`.

@@ -28,7 +28,7 @@ enum class Stage {
   waiting,  ///< none of its ranks run; it waits for the next round
   running,  ///< its ranks of `round` run
   ended,    ///< its ranks have all ended well
-  left,     ///< it has left the job for good
+  left,     ///< it has left the job permanently
 };
 
 /// The content of a heartbeat.
@@ -60,22 +60,22 @@ struct JobState {
   Phase phase = Phase::gathering;
   int round = 0;                    ///< the number of the last round that was formed; 0: none yet
   int restarts = 0;                 ///< used up, by the whole job
-  int nodes = 0;                    ///< in that round
-  int ranks = 0;                    ///< in that round
+  int nodes = 0;                    ///< the nodes in that round
+  int ranks = 0;                    ///< the ranks in that round
   bool failed = false;              ///< closed: not all ranks ended well
   int exit_code = 0;                ///< closed: the exit code of all agents
   std::optional<int> first_failed;  ///< closed: the rank that failed first
   Ticket coordinator = 0;           ///< the agent that decides
   Ticket formed_by = 0;             ///< the coordinator that formed the round
-  std::int64_t formed_at = 0;      ///< by its wall clock, in milliseconds; only measures the difference of other clocks
-  std::vector<Ticket> replaced;    ///< nodes of that round that were lost, and whose places others have taken
-  std::vector<Ticket> before;      ///< nodes of the previous round, if that round only grew: all of these and more
-  std::vector<Ticket> refused;     ///< nodes with which the program cannot run; they take part in no round
-  std::vector<int> refused_ranks;  ///< numbers of ranks with which the program cannot run
-  int forgiven = 0;                ///< the last round whose failure only meant that nodes are refused; 0: none
-  std::optional<Death> death;      ///< the death that caused the last restart of all ranks
-  std::string awaits;              ///< running: why the round waits for a lost node; shown to the user
-  std::string why;                 ///< what ended the round or the job, or which node was replaced; shown to the user
+  std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; used only to measure clock differences
+  std::vector<Ticket> replaced;     ///< nodes of that round that were lost, and whose places others have taken
+  std::vector<Ticket> before;       ///< nodes of the previous round, if that round only grew: all of these and more
+  std::vector<Ticket> refused;      ///< nodes with which the program cannot run; they take part in no round
+  std::vector<int> refused_ranks;   ///< numbers of ranks with which the program cannot run
+  int forgiven = 0;                 ///< the last round whose failure only meant that nodes are refused; 0: none
+  std::optional<Death> death;       ///< the death that caused the last restart of all ranks
+  std::string awaits;               ///< running: why the round waits for a lost node; shown to the user
+  std::string why;                  ///< what ended the round or the job, or which node was replaced; shown to the user
 };
 
 /// A node's place in a round.

@@ -16,7 +16,7 @@ struct NodeEnds {
   std::string host;                    ///< shown to the user
   std::string error;                   ///< why its ranks could not be started; empty: they were started
   std::vector<RankEnd> ends;           ///< by rank
-  std::chrono::milliseconds ahead{0};  ///< of the coordinator's clock, plus the delay of its message
+  std::chrono::milliseconds ahead{0};  ///< this node's clock minus the coordinator's, plus the delay of its message
 };
 
 /// Whether they were started, and none of them failed.

@@ -20,7 +20,7 @@ struct Address {
   std::vector<HttpServer> servers;                           ///< of one cluster; any of them can serve
   std::optional<TlsFiles> tls{};                             ///< nullopt: plain HTTP
   std::string named = "--rdzv_endpoint";                     ///< the setting with the address, for messages
-  std::string tls_hint = "give --rdzv_conf protocol=https";  ///< how to ask for TLS, for messages
+  std::string tls_hint = "give --rdzv_conf protocol=https";  ///< the way to enable TLS, for messages
 };
 
 /// The result of a request.

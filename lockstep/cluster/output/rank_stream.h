@@ -115,7 +115,7 @@ class RankStream {
   bool console_;
   std::optional<LogFile> log_;
   std::optional<LogFile> filtered_;
-  std::vector<std::string> words_;  ///< of lines for it
+  std::vector<std::string> words_;  ///< the words of lines for it
   LineSplitter splitter_;
 };
 

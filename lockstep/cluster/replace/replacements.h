@@ -57,7 +57,7 @@ class ServiceEvents {
 
 /// The means by which lost ranks are replaced in place.
 struct Replacing {
-  ServiceEvents events{};  ///< of the job's service, where this launcher hosts it
+  ServiceEvents events{};  ///< the events of the job's service, where this launcher hosts it
   /// Publishes events for other nodes, where this launcher has them.
   std::function<void(const std::string& log)> publish{};
   std::function<std::string()> published{};  ///< the log of the events on another node; does not block
@@ -124,7 +124,7 @@ class Replacements {
   Replacing how_;
   int count_ = 0;
   Clock::time_point looked_{};
-  std::map<int, std::filesystem::path> folders_;  ///< of replacements, by local rank
+  std::map<int, std::filesystem::path> folders_;  ///< the folders of replacements, by local rank
   std::map<pid_t, Clock::time_point> lost_since_;
   std::map<pid_t, int> completed_before_;  ///< for replacements: jobs that had ended well when they began
   std::set<pid_t> excused_;

@@ -25,7 +25,7 @@ std::vector<bool> find_stragglers(const std::vector<std::optional<StepTime>>& wo
 
 /// The facts in the document that are not in the membership.
 struct StatusFacts {
-  std::string version;   ///< of Lockstep
+  std::string version;   ///< the version of Lockstep
   bool secured = false;  ///< uses TLS
   bool saves = false;    ///< keeps its state in MS_RECOVERY_PATH
   Time started;

@@ -188,7 +188,7 @@ std::optional<std::string> WorkerSession::State::broken(std::int64_t generation)
   return broken_ && broken_->generation == generation ? std::optional(broken_->why) : std::nullopt;
 }
 
-// With recovery a lost connection is enough to wait for the next generation; without it there is none.
+// With recovery a lost connection is enough to wait for the next generation; without it no generation follows.
 std::optional<std::string> WorkerSession::State::what_is_lost() const {
   const auto& failure = options_.recovers ? lost_ : broken_;
   return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;

@@ -21,16 +21,16 @@ struct WorkerSessionOptions {
   std::string host;  ///< the scheduler's name or address
   std::uint16_t port = 0;
   std::string node_id;                             ///< empty: a random one
-  std::string host_name;                           ///< of this machine, for messages
+  std::string host_name;                           ///< the name of this machine, for messages
   std::string machine;                             ///< equal for processes that share a machine
   bool server = false;                             ///< a parameter server
-  int servers = 0;                                 ///< of the job
+  int servers = 0;                                 ///< the number of servers in the job
   std::string secret;                              ///< empty: none
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
   net::PeriodicTask check_of_certificates;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   bool of_launcher = false;  ///< the service belongs to a launcher, which knows the ranks: messages name ranks
-  int turn = 0;              ///< of a launcher's rank: see Register
+  int turn = 0;              ///< for a launcher's rank: see Register
   bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one continues with the next generation
   std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
   std::chrono::milliseconds heartbeat_limit =

@@ -104,7 +104,7 @@ net::Awaitable<void> WorkerSession::State::converse() {
   }
 }
 
-// Sends the messages of the outbox; a heartbeat when there is none for some time.
+// Sends the messages of the outbox; sends a heartbeat after some time without a message.
 net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Channel> channel) {
   try {
     while (channel_ == channel) {

@@ -98,7 +98,7 @@ class WorkerSession::State {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<RankAssignment> assignment_;  // the newest
-  std::optional<StoreAt> store_;              // of that generation
+  std::optional<StoreAt> store_;              // the store of that generation
   std::optional<StoreAt> own_store_;          // to be sent to the scheduler
   std::optional<Leave> leave_;                // to be sent to the scheduler
   std::optional<Again> again_;                // to be sent to the scheduler, until an assignment of a later generation

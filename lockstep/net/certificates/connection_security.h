@@ -36,7 +36,7 @@ std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const Cert
 /// this certificate: a renewed file has effect when the process starts again.
 void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const CertificateFiles& files);
 
-/// The shared secret; empty when there is none. Error(io) when its file cannot be read, or is empty.
+/// The shared secret; empty without one. Error(io) when its file cannot be read, or is empty.
 std::string read_secret(const ClusterSettings& settings);
 
 /// TLS according to the settings. All fields are empty with enable_ssl off.

@@ -11,12 +11,12 @@ namespace lockstep::net {
 /// Fields as in the file; paths are as written.
 struct CertificateFiles {
   std::string server_cert = "server.p12";  ///< certificate and key of the side that listens
-  std::string client_cert = "client.p12";  ///< of the side that connects
+  std::string client_cert = "client.p12";  ///< certificate and key of the side that connects
   std::string ca_cert = "ca.crt";          ///< trusted authorities, PEM
   std::string crl;                         ///< revoked certificates, PEM; empty: none
   std::string server_password_file;        ///< empty: the file names none
   std::string client_password_file;
-  std::vector<std::string> ciphers;     ///< of TLS 1.2, OpenSSL's names; empty: all that are supported
+  std::vector<std::string> ciphers;     ///< ciphers of TLS 1.2, OpenSSL's names; empty: all that are supported
   int warning_days = 90;                ///< the warning begins this long before a certificate expires
   int check_interval_hours = 168;       ///< the interval between two checks of the expiry
   int connections = 10000;              ///< the limit for connections of the scheduler
