@@ -14,7 +14,7 @@ namespace lockstep::cli {
 struct BenchRequest {
   std::string op = "all_reduce";
   std::vector<std::int64_t> sizes;  ///< bytes of the larger of input and output on one rank; rounded up to whole rows
-  bool ordinary_memory = false;     ///< torch's own memory instead of `allocate`'s
+  bool ordinary_memory = false;     ///< memory of libtorch's allocator instead of `allocate`
   int repeats = 9;                  ///< timed batches; the median counts
 };
 

@@ -17,7 +17,7 @@ using cluster::kFailed;
 using cluster::kOk;
 using cluster::kUsage;
 
-/// What the command line asked for; its result is the exit code.
+/// The selected command; its result is the exit code.
 using Action = std::function<int()>;
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.

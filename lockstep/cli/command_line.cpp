@@ -69,7 +69,7 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::sp
   return kUsage;
 }
 
-/// CLI11 would only say that some command is required.
+/// A check of our own, because CLI11 would only report that a command is required.
 void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return;
   std::vector<std::string> names;
@@ -127,7 +127,7 @@ int parse_and_act(int argc, char** argv) {
   require_known_command(app, arguments);
   const std::vector<PetDefault> defaults = prepare_launcher(app, arguments, program);
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order
     app.parse(std::move(arguments));
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);

@@ -39,7 +39,7 @@ constexpr const char* kMindocrFooter =
 constexpr const char* kJobFooter =
     "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
 
-/// What a file became, and what is to be said of it.
+/// The result of the conversion of a file, and remarks on it.
 struct Result {
   std::string text;
   std::vector<std::string> remarks;

@@ -75,7 +75,7 @@ Start start_of(const DoctorArguments& arguments) {
        start.world.evidence);
 }
 
-/// Where one process stands for all ranks of its node, it is the node's only one here.
+/// The world with one rank on each node: here one process represents all ranks of its node.
 World one_rank_a_node(const Start& start) {
   World world = start.world;
   world.rank /= start.ranks;

@@ -35,11 +35,11 @@ namespace lockstep::cli {
 namespace {
 
 struct ForkStart {
-  std::optional<int> exit_code{};  ///< of the job, or of an error; nullopt: the whole program is to do what was asked
-  bool spawn = false;              ///< which is not to try this again
+  std::optional<int> exit_code{};  ///< of the job, or of an error; nullopt: the whole program must execute the command
+  bool spawn = false;              ///< the whole program must not try to fork again
 };
 
-/// GPUs are libtorch's to count.
+/// Only libtorch can count GPUs.
 bool counts_gpus(const std::string& processes) { return processes == "gpu" || processes == "auto"; }
 
 struct ParsedCommand {
@@ -47,7 +47,7 @@ struct ParsedCommand {
   std::vector<std::string> remarks;
 };
 
-/// Throws whatever there is to say against the words, and for questions; nullopt for jobs of other kinds.
+/// Throws for errors in the arguments and for --help and the like; nullopt for jobs of other kinds.
 std::optional<ParsedCommand> read_job(std::vector<std::string> words) {
   CLI::App app;
   const auto run = add_run_command(app, LaunchStyle::run);
@@ -55,7 +55,7 @@ std::optional<ParsedCommand> read_job(std::vector<std::string> words) {
   const LaunchStyle style = words.front() == "run" ? LaunchStyle::run : LaunchStyle::launch;
   std::vector<std::string> program;
   prepare_launcher(app, words, program);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 expects the reverse order
   app.parse(std::move(words));
   RunArguments& arguments = *(style == LaunchStyle::run ? run : launch).arguments;
   translate_arguments(arguments, current_environment());
@@ -72,13 +72,13 @@ std::optional<ParsedCommand> find_job(const std::vector<std::string>& words) {
   try {
     return read_job(words);
   } catch (const std::exception&) {
-    return std::nullopt;  // the whole program finds the same, and says it
+    return std::nullopt;  // the whole program has the same error, and reports it
   }
 }
 
-/// Starts the ranks without libtorch, for jobs on this node whose ranks can be forks of a fork server. `words` are
-/// those behind "lockstep". Everything that is out of the ordinary (questions, errors, several nodes, programs of other
-/// kinds) is left to the whole program: nothing has happened then.
+/// Starts the ranks without libtorch, for jobs on this node whose ranks can be forks of a fork server. `words` are the
+/// arguments after "lockstep". All other cases (--help, errors, several nodes, programs of other kinds) are left to the
+/// whole program: this function has no effect then.
 ForkStart start_by_forking(const std::vector<std::string>& words) {
   const auto found = find_job(words);
   if (!found) return {};
@@ -101,7 +101,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     };
     ways.helpers = [&] { return attempt.helpers(); };
     ways.fork = [&](const std::vector<ChildOptions>& ranks) {
-      if (began) return attempt.fork(options, ranks);  // one that takes a lost one's place, if need be without a fork
+      if (began) return attempt.fork(options, ranks);  // a replacement of a lost rank, without a fork if necessary
       auto forked = attempt.server().fork(ranks);
       began = true;
       return std::optional(std::move(forked));

@@ -110,7 +110,7 @@ elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf
   return store;
 }
 
-/// Opens the store of the job and says in `options` what follows from where it is.
+/// Opens the store of the job, and sets the `options` that depend on its location.
 elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
   if (is_one_node(flags)) {
     options.node.host = elastic::name_of_host(options.address);
@@ -137,7 +137,7 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   return opened.store;
 }
 
-/// Nullopt: the network to the others has gone, and they may go on.
+/// nullopt: the connection to the other nodes is lost, and they may continue.
 std::optional<cluster::LaunchResult> take_part(const NodeFlags& flags, const RdzvConf& conf,
                                                const cluster::LaunchOptions& launch) {
   auto options = options_of(flags, conf, launch.processes);

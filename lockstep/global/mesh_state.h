@@ -81,7 +81,7 @@ class MeshState {
   c10::Device device() const { return device_; }
   const Group& group(std::size_t axis) const { return axis_groups_[axis]; }
 
-  /// The shared object for these placements, which lives as long as the mesh. Thread-safe.
+  /// The shared object for these placements, which exists as long as the mesh. Thread-safe.
   const Sharding* intern(const Placements& placements);
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }

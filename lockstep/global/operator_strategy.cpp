@@ -1,4 +1,4 @@
-// Names of operators in strategies, and the search for signatures that divide an operator as its strategy says.
+// Names of operators in strategies, and the search for signatures that divide an operator according to its strategy.
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/module_of_operator.h>
 #include <lockstep/global/operator_strategy.h>
@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kProducts{"mm", "bmm", "addmm", "baddb
 
 bool is_product(std::string_view op) { return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end(); }
 
-/// The tensors that have a tuple: numbers and arguments that were not given have none.
+/// The tensors with a tuple; numbers and arguments that were not given have no tuple.
 std::vector<std::size_t> divided_inputs(const OpCall& call) {
   std::vector<std::size_t> inputs;
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {

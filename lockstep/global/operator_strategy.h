@@ -59,8 +59,8 @@ bool is_data_axis(std::string_view name);
 /// The batch's axes: Shard(0) along those; without names, along the first axis.
 Placements along_data(std::span<const int> mesh_sizes, std::span<const std::string> mesh_names);
 
-/// One signature for each axis, which together divide the inputs of the call as the strategy says; nullopt: the rule
-/// has none, or the strategy leaves the inputs free. The call has its outputs.
+/// One signature for each axis, which together divide the inputs of the call according to the strategy; nullopt: the
+/// rule has no such signatures, or the strategy does not constrain the inputs. The outputs of the call must be set.
 std::optional<std::vector<Signature>> signatures_of(const OperatorStrategy& strategy, const OpCall& call,
                                                     const Rule* rule, std::span<const int> mesh_sizes,
                                                     std::span<const std::string> mesh_names);

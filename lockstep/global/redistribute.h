@@ -46,7 +46,7 @@ at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placement
 /// The placements of the gradient of a tensor with these placements: the same, but replicated instead of partial.
 Placements placements_of_gradient(const Placements& placements);
 
-/// The logical shape of a tensor, which all ranks know.
+/// The logical shape of a tensor, which is available on all ranks.
 struct Whole {
   std::vector<std::int64_t> sizes;
   c10::MemoryFormat format = c10::MemoryFormat::Contiguous;  ///< or channels last

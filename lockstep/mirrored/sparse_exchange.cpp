@@ -65,7 +65,7 @@ class RowCounts {
   at::Tensor all_;  // [2 ranks, slots]
 };
 
-/// All ranks' arrays of `own` one after the other, each as long as the longest.
+/// The concatenated arrays `own` of all ranks, each padded to the longest.
 template <typename Number>
 at::Tensor gather_padded(const std::vector<rows::SparseRows>& own, std::vector<Number> rows::SparseRows::*numbers,
                          std::int64_t longest, at::ScalarType dtype, const Group& group) {

@@ -67,10 +67,10 @@ void form_of_pointwise_loss(LocalCall& call);  ///< forward and backward: the me
 void form_of_sequence_loss(LocalCall& call);   ///< ctc_loss: lengths and targets of this rank's part of the batch
 void form_of_sequence_loss_backward(LocalCall& call);
 void form_of_embedding(LocalCall& call);       ///< a sharded table
-void form_of_index(LocalCall& call);           ///< x[mask]: what the ranks select, one after the other
+void form_of_index(LocalCall& call);           ///< x[mask]: the concatenated selections of the ranks
 void form_of_index_put(LocalCall& call);       ///< x[mask] = values: where this rank's values begin
 void form_of_equal(LocalCall& call);           ///< one answer of all parts
-void form_of_masked_select(LocalCall& call);   ///< what the ranks select, one after the other
+void form_of_masked_select(LocalCall& call);   ///< the concatenated selections of the ranks
 void form_of_masked_scatter(LocalCall& call);  ///< where this rank's values begin
 
 }  // namespace lockstep::global

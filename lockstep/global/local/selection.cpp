@@ -13,7 +13,7 @@ namespace {
 Axes axes_of_rows(const LocalCall& call, std::size_t tensor) { return axes_that_divide(call, call.input(tensor), 0); }
 
 struct Counted {
-  std::int64_t before = 0;  ///< on the ranks whose rows come before those of this rank
+  std::int64_t before = 0;  ///< on the ranks with rows before those of this rank
   std::int64_t all = 0;
 };
 
@@ -31,7 +31,7 @@ Counted count(const LocalCall& call, const Axes& axes, std::int64_t mine) {
   return {.before = before, .all = together};
 }
 
-/// The ranks' rows along an axis, of which there may be different numbers, one after the other.
+/// The concatenated rows of the ranks along an axis; ranks may have different numbers of rows.
 at::Tensor joined_along(const LocalCall& call, std::size_t axis, const at::Tensor& own) {
   const auto lengths =
       gather_along(call, axis, at::full({1}, own.size(0), at::device(call.mesh.device()).dtype(at::kLong)))

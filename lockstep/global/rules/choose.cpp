@@ -160,7 +160,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
                     std::span<const int> mesh_sizes) {
   const std::vector<Placements> whole(call.outputs.size(), Placements(mesh_sizes.size()));
   auto choice = choose_for(whole, candidates, call, now, wanted, mesh_sizes);
-  // What the other axes do to the results is known only now.
+  // The effect of the other axes on the results is determined only now.
   if (mesh_sizes.size() > 1 && !call.outputs.empty()) {
     choice = choose_for(choice.outputs, candidates, call, now, wanted, mesh_sizes);
   }

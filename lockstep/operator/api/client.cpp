@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kLongestAnswer = std::size_t{64} << 20;  // a page of 500 Pods has some MB
 constexpr seconds kLongestRequest(30);
-constexpr seconds kLongestSilence(15);  // after the end that was agreed on for a watch
+constexpr seconds kLongestSilence(15);  // after the requested end of a watch
 constexpr seconds kTokenAge(60);
 constexpr int kMostListings = 5;
 

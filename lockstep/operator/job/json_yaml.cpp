@@ -20,7 +20,7 @@ bool is_word_for_something_else(std::string text) {
   return false;
 }
 
-/// What every reader of YAML takes for the same text.
+/// A scalar that every YAML parser reads as the same value.
 std::string scalar_text(const Json& value) {
   if (!value.is_string()) return value.dump();
   const auto text = value.get<std::string>();
