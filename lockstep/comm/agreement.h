@@ -15,7 +15,7 @@ namespace lockstep::detail {
 std::string fingerprint(const std::string& signature, std::uint64_t trace = 0);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
-/// The text in place of the signature for a call that this rank refused to make.
+/// The text that replaces the signature of a call that this rank refused to make.
 std::string refusal(const std::string& signature, const std::string& problem);
 
 /// The calls by rank, when they are not all the same: `rank 0: broadcast float32[2] from 0; ranks 1, 2: ...`.

@@ -81,7 +81,7 @@ class Backend {
   // The collectives (kCollectiveNames in base/status_page.h has all names). Each is Error(unsupported) by default.
 
   virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call);
-  /// Does not change the tensors of ranks other than root.
+  /// Changes only the tensor of root.
   virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call);
   virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call);
   virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call);
@@ -156,7 +156,7 @@ struct BackendContext {
   std::chrono::milliseconds start_timeout{};
   std::chrono::milliseconds timeout{};
   bool one_host = true;    ///< all ranks of the group share a machine and its network
-  std::vector<int> hosts;  ///< by group rank: which host it is on, counted from 0 in the order of their first ranks
+  std::vector<int> hosts;  ///< by group rank: the number of its host, counted from 0 in the order of their first ranks
   std::string network = "gloo";             ///< for hierarchy: the backend between hosts
   std::shared_ptr<const net::PeerTls> tls;  ///< for the backend tls: this process's certificates
   std::string bind_address;                 ///< the address at which other ranks reach this host; empty: not known

@@ -39,7 +39,7 @@ using detail::Problem;
 using detail::rows_divided;
 using detail::rows_times;
 
-/// What a call moves, of this rank's tensor.
+/// The data of this rank's tensor that a call moves.
 struct Payload {
   std::uint64_t bytes = 0;  ///< as in CollectiveSpan
   c10::Device device{c10::kCPU};

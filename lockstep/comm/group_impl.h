@@ -77,7 +77,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   const std::string& device_name() const { return device_name_; }
   /// The name of the backend for its device, if any, else of the backend for the CPU.
   std::string_view backend_name() const { return on_device_ ? on_device_->name() : backend_->name(); }
-  /// A subgroup of this group is made without this rank.
+  /// Called when a subgroup of this group is made without this rank.
   void left_out_of_subgroup();
   std::string_view requested_backend() const { return requested_; }
 
@@ -93,7 +93,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   void meet_on_traces() {
     if (!traces_.empty()) meet_on_all();
   }
-  /// Adds a trace that collectives of this group are made on. All members call it, in the same order.
+  /// Adds a trace for collectives of this group. All members call it, in the same order.
   void add_trace(const std::shared_ptr<OperatorTrace>& trace) {
     std::erase_if(traces_, [](const auto& each) { return each.expired(); });
     traces_.push_back(trace);
@@ -101,7 +101,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Waits for the pending operation of a call while all other pending operations of this process advance (progress.h),
   /// and adds the time to the waiting time of this rank.
   void wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout);
-  /// The call has its result.
+  /// Records that the call has its result.
   void ended(const Call& call) noexcept {
     job_->status_page().end(call.kind, page_number_, call.sequence);
     if (job_->is_observed()) {
@@ -137,7 +137,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Ends all groups of the job for this rank's own reason, and publishes the reason to the other ranks.
   void abort(std::string_view reason) noexcept;
 
-  /// Every later call fails with `error`, and pending ones fail soon. Keeps an earlier reason.
+  /// Makes every later call fail with `error`, and pending ones fail soon. Keeps an earlier reason.
   void end_because(const Error& error) noexcept;
 
   /// "all_reduce 12 of group "world" on rank 0 of 3", and the position of the calling thread on its trace.

@@ -33,7 +33,7 @@ class OperatorTrace {
  public:
   static constexpr std::size_t kRemembered = 64;  ///< steps, for messages
 
-  /// State that has to be equal on all ranks and is not part of a step (that of a random number generator), as bytes.
+  /// State that must be equal on all ranks and is not part of a step (that of a random number generator), as bytes.
   struct Surroundings {
     std::function<std::string()> save;
     std::function<void(const std::string&)> restore;
@@ -50,8 +50,8 @@ class OperatorTrace {
   /// `name` is the same on all ranks, and no other trace has it.
   explicit OperatorTrace(std::string name, Surroundings surroundings = {});
 
-  /// Adds a step. `hash` covers all that has to be equal on all ranks; `text` describes the step for messages and must
-  /// exist as long as the trace (see `text_for`). Costs a multiplication and a few stores.
+  /// Adds a step. `hash` covers all values that must be equal on all ranks; `text` describes the step for messages and
+  /// must exist as long as the trace (see `text_for`). Costs a multiplication and a few stores.
   void take(std::uint64_t hash, const std::string& text) noexcept {
     const std::uint64_t number = number_.load(std::memory_order_relaxed) + 1;
     std::uint64_t running = (hash_.load(std::memory_order_relaxed) ^ hash) * 0x9e3779b97f4a7c15U;
@@ -105,7 +105,7 @@ class OperatorTrace {
   std::unordered_map<std::uint64_t, std::string> texts_;
 };
 
-/// While it exists, collectives that this thread calls are made on this trace. A null trace changes nothing.
+/// While it exists, the collectives of this thread use this trace. A null trace changes nothing.
 class OperatorTraceScope {
  public:
   explicit OperatorTraceScope(OperatorTrace* trace) noexcept;

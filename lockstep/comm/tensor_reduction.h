@@ -22,7 +22,7 @@ NetworkCall network_call(ResultOf kind, int rank, int root, std::vector<std::vec
 /// The dtype of incomplete sums: float32 for float16 and bfloat16, which are rounded once, at the end.
 at::ScalarType carrier_dtype(at::ScalarType dtype);
 
-/// The operator that the engines run: sum for mean, which is divided once, at the end.
+/// The operator for the engines: sum for mean, which is divided once, at the end.
 ReduceOp carrier_op(ReduceOp op);
 
 /// Converts the engine's result in `carried` to the call's result in `result`: the division of a mean, and the dtype.

@@ -15,7 +15,7 @@ struct CudaDevices {
   bool built = true;                                       ///< libtorch was built with CUDA
 };
 
-/// Those that libtorch finds.
+/// The CUDA devices that libtorch finds.
 CudaDevices cuda_devices();
 
 /// "no CUDA device (CUDA_VISIBLE_DEVICES=)", "2 CUDA devices"; where there is none, with the reason.

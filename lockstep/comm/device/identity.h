@@ -23,7 +23,7 @@ struct DeviceIdentity {
 /// The length of an identity as text. A longer text is cut.
 inline constexpr std::size_t kIdentityBytes = 256;
 std::string encode(const DeviceIdentity& identity);
-/// Error(invalid_argument) for what `encode` did not write.
+/// Error(invalid_argument) for a text that `encode` did not write.
 DeviceIdentity decode_identity(std::string_view text);
 
 /// For a `backend` whose ranks each need their own device: the ranks that share a device, and how to correct this.

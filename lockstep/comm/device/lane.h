@@ -45,9 +45,9 @@ class Lane {
  public:
   explicit Lane(c10::Device device);
 
-  /// Lets `launch` put work on the stream. This work runs after all work that the current stream has now, and before
-  /// that of DeviceOperation::order_current_stream(). The memory of `tensors` is not reused before the operation is
-  /// complete, even if the tensors are freed earlier.
+  /// Lets `launch` put work on the stream. It runs after all work that the current stream has now, and before the
+  /// work that follows DeviceOperation::order_current_stream(). The memory of `tensors` is not reused before the
+  /// operation is complete, even if another thread frees them earlier.
   std::shared_ptr<DeviceOperation> run(c10::ArrayRef<at::Tensor> tensors, c10::function_ref<void()> launch);
 
   const c10::Stream& stream() const { return stream_; }

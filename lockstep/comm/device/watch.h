@@ -43,7 +43,7 @@ class DeviceWatch {
   void add(const Call& call, std::shared_ptr<const DeviceOperation> operation);
   /// After this call nothing is watched, and the engine is ended soon. Returns at once.
   void abort() noexcept;
-  /// After abort() or a failure.
+  /// True after abort() or a failure.
   bool is_over() const noexcept;
 
  private:

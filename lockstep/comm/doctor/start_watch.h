@@ -1,4 +1,4 @@
-// The automatic diagnosis of a start-up that takes long.
+// The automatic diagnosis of a start-up that takes too long.
 #pragma once
 
 #include <lockstep/base/environment.h>

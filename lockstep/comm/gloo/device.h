@@ -1,4 +1,4 @@
-// The network device Gloo binds to.
+// The network device to which Gloo binds.
 #pragma once
 
 #include <lockstep/comm/backend.h>

@@ -18,7 +18,7 @@ Error as_error(const std::exception& error);
 /// The state of a collective of c10d.
 Backend::Pending pending(c10::intrusive_ptr<c10d::Work> work);
 
-/// Whether a task on a thread of Lockstep is done.
+/// Whether a task on a thread of Lockstep is complete.
 bool is_ready(const std::shared_future<void>& done);
 
 /// The state of a task on a thread of Lockstep.

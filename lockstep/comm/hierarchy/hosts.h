@@ -35,7 +35,7 @@ struct Hosts {
 
   int width() const;  ///< number of ranks on the host with the most ranks
   bool even() const;  ///< whether all hosts have the same number of ranks
-  /// Even, and the ranks of the first host come first, then those of the second, and so on.
+  /// Whether the hosts are even, and the ranks of the first host come first, then those of the second, and so on.
   bool in_order() const;
 
   /// A column is the ranks with one local position, one of each host. Where hosts are even there is a column for each

@@ -26,7 +26,7 @@ std::uint64_t random_number() {
   return static_cast<std::uint64_t>(random()) << 32U | random();
 }
 
-/// What ranks of one host share.
+/// The values that ranks of one host share.
 json place_of(const RankInfo& info) {
   return {info.host, info.host_identity, info.pid_namespace, info.address, info.address_chosen_by};
 }

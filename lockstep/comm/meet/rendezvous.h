@@ -33,7 +33,7 @@ std::string describe(const RankInfo& info);
 /// The identity of this process.
 RankInfo this_rank(const World& world, const std::string& address);
 
-/// When process `pid` started, in clock ticks since boot; 0 when there is no such process.
+/// The start time of process `pid`, in clock ticks since boot; 0 when there is no such process.
 std::uint64_t started_ticks(std::int64_t pid);
 
 /// The encoding of ranks, in order, for the store. Values that ranks of one host share are written once, and the rest

@@ -51,7 +51,7 @@ class Collective : public ShmOperation {
   virtual void share_in_place(Endpoint& endpoint) = 0;
 
   std::uint64_t chunks() const { return chunks_; }
-  /// Chunks this rank has staged so far.
+  /// The number of chunks that this rank has staged.
   std::uint64_t staged() const { return staged_; }
   /// Stages the next chunk and publishes it, if there is a next one and its buffer is free.
   bool stage_next(Endpoint& endpoint);

@@ -24,7 +24,7 @@ struct EngineOptions {
   int cpus = 1;                     ///< CPUs on which the group's ranks may run, all together
   std::vector<int> world_ranks;     ///< for messages, by rank; empty: not named
   std::vector<UniqueFd> lifelines;  ///< by rank: readable once that process has ended; empty or closed: not watched
-  /// Called every 50 ms of waiting with the ranks waited for; may throw to end the wait.
+  /// Called every 50 ms while waiting, with the ranks that are waited for; may throw to end the wait.
   std::function<void(const std::vector<int>&)> while_waiting;
 };
 
@@ -51,8 +51,8 @@ class Engine {
 
   /// Whether `wait` would not block. Never throws.
   bool test(ShmOperation& operation) noexcept;
-  /// Throws the operation's error, or Error(timeout) naming the ranks waited for, after which the operation continues
-  /// and may be waited for again.
+  /// Throws the operation's error, or Error(timeout) naming the ranks that are waited for, after which the operation
+  /// continues and may be waited for again.
   void wait(ShmOperation& operation, std::chrono::milliseconds timeout);
 
   /// Whether any operation is pending. Costs one load.

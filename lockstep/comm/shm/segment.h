@@ -48,10 +48,10 @@ struct Signature {
   std::uint8_t dims = 0;  ///< used entries of `sizes`
   std::int32_t root = -1;
   std::uint64_t trace = 0;  ///< hash of the caller's trace (comm/operator_trace.h), 0: none
-  std::uint64_t step = 0;   ///< number of the step on that
+  std::uint64_t step = 0;   ///< number of the step on this trace
   std::array<std::int64_t, kMaxDims> sizes{};
 
-  /// Keeps the shape; the product of all dimensions from the eighth on is kept as one.
+  /// Stores the shape; the product of all dimensions from the eighth on is stored as one value.
   void set_sizes(std::span<const std::int64_t> all);
   bool operator==(const Signature&) const = default;
 };
@@ -68,7 +68,7 @@ inline constexpr int kMaxRanks = 512;
 /// Sizes on which all ranks of a group agree; rank 0 decides. Tests make them small to reach every boundary.
 struct Geometry {
   std::int32_t ranks = 1;
-  std::int32_t headers = 64;              ///< collectives a rank may be ahead of the slowest
+  std::int32_t headers = 64;              ///< collectives by which a rank may be ahead of the slowest
   std::int64_t chunk_bytes = 256 << 10;   ///< staging uses pieces of this size; a multiple of 64
   std::int64_t chunks = 4;                ///< pieces that each rank can have in staging buffers
   std::int64_t channel_bytes = 64 << 10;  ///< between each pair, for send and receive; a power of two
@@ -99,7 +99,7 @@ struct alignas(kLine) Header {
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> produced;  ///< chunks staged
   std::atomic<std::uint64_t> reduced;   ///< chunks of which this rank's slice holds the reduction
-  std::atomic<std::uint64_t> direct;    ///< the last collective of which this rank did its share in place
+  std::atomic<std::uint64_t> direct;    ///< the last collective in which this rank completed its share in place
 };
 
 /// The data that a rank no longer needs.

@@ -248,7 +248,7 @@ class ShmBackend : public Backend {
     return found;
   }
 
-  // `input` or `output` may be undefined on ranks that have none.
+  // `input` or `output` may be undefined on ranks without one.
   Pending transfer(const Signature& signature, const at::Tensor& input, const at::Tensor& output, std::size_t block,
                    std::vector<int> parts = {}) {
     const shm::Pattern pattern = shm::pattern_of(signature.kind);

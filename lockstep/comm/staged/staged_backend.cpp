@@ -12,7 +12,7 @@ namespace {
 using staged::Pair;
 using staged::Stages;
 
-// A second backend of the same kind as the group's backend for the CPU: the program uses that one, the thread this one.
+// A second backend of the same kind as the group's backend for the CPU. The thread uses it; the program uses the other.
 std::unique_ptr<Backend> make_inner(const BackendContext& context) {
   BackendContext inner = context;
   inner.store = c10::make_intrusive<c10d::PrefixStore>("staged", context.store);

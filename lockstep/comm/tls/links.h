@@ -25,7 +25,7 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// Begins an operation. Thread-safe.
+  /// Starts an operation. Thread-safe.
   void start(const std::shared_ptr<Operation>& operation);
 
   /// Whether any operation is pending. Thread-safe.

@@ -52,7 +52,7 @@ class Operation : public WorkState {
   std::optional<std::pair<int, Exchange>> begin_next();
   /// `count` messages of exchange `number` have started.
   void expect(int number, std::size_t count) { open_[parity(number)] += count; }
-  /// One of them is complete.
+  /// One message of exchange `number` is complete.
   void completed(int number) { --open_[parity(number)]; }
   /// Finishes complete exchanges. True: all are complete, and the waiting thread was notified.
   bool finish_complete();
