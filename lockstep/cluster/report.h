@@ -25,7 +25,7 @@ struct RankEnd {
   std::chrono::system_clock::time_point when;  ///< when the launcher detected the end
   std::chrono::milliseconds after{0};          ///< since the job's start
   int asked = 0;                               ///< the last signal that the launcher had sent it by then; 0: none
-  std::string cause;   ///< the reason for that signal, if the kernel reports it; empty: not known
+  std::string cause;                           ///< the kernel's reason for the signal that ended it; empty: not known
   bool again = false;  ///< the process that it replaced died in the same way, and this one made no more progress
   std::optional<FailureNote> note;       ///< from its error file
   std::optional<RankProgress> progress;  ///< from its status page; `since_begun` is the time until its end

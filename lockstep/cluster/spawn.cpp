@@ -57,7 +57,7 @@ void warn_of_launcher(int nprocs, const SpawnOptions& options) {
         "start the program without a launcher, or call the function without spawn",
         world.rank, world.size, world.launcher, nprocs);
   } catch (const Error&) {
-    // Variables of a launcher, which the children must not read.
+    // The variables of a launcher are incomplete. The children do not read them.
   }
 }
 

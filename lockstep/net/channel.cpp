@@ -227,7 +227,7 @@ Awaitable<HttpResponse> Channel::read_response() {
 
 Awaitable<HttpResponse> Channel::read_response(TakePiece take) {
   http::response_parser<http::buffer_body> parser;
-  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 does not accept "none" for 0
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 treats boost::none as 0
   parser.header_limit(kLongestHeader);
   ErrorCode error;
   state_->begin_step();

@@ -33,7 +33,7 @@ void spread(const SparseRowsView& part, std::span<const std::int64_t> ids, std::
   }
 }
 
-/// out = the tree over `ranks`.
+/// Writes the sum over `ranks`, in the order of the tree, to `out`.
 void add_tree(std::span<const SparseRowsView> ranks, std::span<const std::int64_t> ids, std::size_t dim,
               const std::function<int(int)>& left_of, float* out) {
   if (ranks.size() == 1) return spread(ranks.front(), ids, dim, out);

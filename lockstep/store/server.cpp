@@ -35,8 +35,8 @@ class Server::Running {
     ::pthread_setname_np(::pthread_self(), "lockstep-store");
     try {
       loop_.run();
-      // Out of memory or descriptors; clients detect the ends of their connections.
     } catch (const std::exception& error) {
+      // Out of memory or descriptors; clients detect the ends of their connections.
       log_error("the store where the ranks meet ends: {}", error.what());
     }
     loop_.close();

@@ -18,8 +18,7 @@ struct StoreServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
   std::string
-      /// Empty: every client that uses the protocol is accepted; at loopback, only clients of this user or root.
-      secret{};
+      secret{};  ///< empty: accepts each client that uses the protocol; at loopback, only those of this user or root
   /// Encrypts all connections and accepts only clients with a certificate. No effect on loopback addresses alone, which
   /// no other host reaches. nullptr: no encryption.
   std::shared_ptr<const net::PeerTls> tls{};

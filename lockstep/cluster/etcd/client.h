@@ -26,7 +26,7 @@ struct Address {
 /// The result of a request.
 struct EtcdAnswer {
   nlohmann::json body;  ///< an object
-  /// Etcd's reason for not executing it, e.g. "etcdserver: requested lease not found"; empty: executed.
+  /// The reason of etcd for not executing it, e.g. "etcdserver: requested lease not found"; empty: executed.
   std::string refusal;
   /// An attempt before this answer ended without one: etcd may have executed the same request before.
   bool repeated = false;

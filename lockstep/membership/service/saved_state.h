@@ -30,7 +30,7 @@ void read_state(std::string_view text, Membership& membership, Time now);
 /// load and save a text.
 struct StatePlace {
   std::string name;  ///< for messages
-  /// Nullopt: nothing was ever saved. Throws an Error when that is unknown.
+  /// Returns nullopt when nothing was ever saved. Throws an Error when that is unknown.
   std::function<std::optional<std::string>()> load;
   std::function<void(const std::string&)> save;  ///< saves all or nothing; throws an Error on failure
 };

@@ -186,7 +186,7 @@ void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const Cert
   const auto* trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(native));
   for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i) {
     const X509* authority = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
-    // Otherwise it is a revocation list.
+    // An object without a certificate is a revocation list.
     if (authority != nullptr) warn_of(*authority, files.ca_cert, files.warning_days);
   }
 }
