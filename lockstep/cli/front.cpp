@@ -92,7 +92,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     cluster::LaunchWays ways;
     std::optional<cluster::LockstepStoreHost> own_store;
     std::optional<cluster::JobService> service;
-    // What the ranks depend on is here: a process that hosted it could be lost alone.
+    // This process hosts the services that the ranks depend on, because a separate host process could be lost alone.
     ways.host = [&](int ranks, UniqueFd events) {
       own_store.emplace();
       cluster::Hosted hosted{own_store->port(), own_store->address()};
@@ -115,7 +115,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
   }
 }
 
-/// Returns when it cannot.
+/// Returns only on failure.
 int become_whole_program(std::vector<std::string> words) {
   const std::string program = whole_program_beside().string();
   std::vector<char*> arguments;
@@ -145,8 +145,9 @@ int start(std::vector<std::string> words) {
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
-  // UCX, which a newer libtorch loads with Open MPI 5, would take SIGHUP for turning on its debugging: a run would not
-  // end by it.
+  // UCX, which a newer libtorch loads with Open MPI 5, would handle SIGHUP to enable its debugging: then SIGHUP would
+  // not
+  // end a run.
   ::setenv("UCX_DEBUG_SIGNO", "0", /*overwrite=*/0);
   try {
     return lockstep::cli::start({argv, argv + argc});

@@ -232,7 +232,7 @@ void set_msrun_rendezvous(NodeFlags& nodes, std::int64_t count) {
   }
   if (!nodes.master_port) nodes.master_port = kMsrunPort;
   if (nodes.node_rank) return;
-  nodes.rdzv_backend = "c10d";  // nodes without numbers
+  nodes.rdzv_backend = "c10d";  // for nodes without numbers
   nodes.rdzv_endpoint = fmt::format("{}:{}", *nodes.master_addr, *nodes.master_port);
   nodes.master_addr.reset();
   nodes.master_port.reset();
@@ -326,7 +326,7 @@ std::vector<HostSlots> read_hosts(const NodeFlags& flags, const Environment& env
 int own_index(const std::vector<HostSlots>& hosts, const Environment& environment) {
   NodeList list;
   for (const HostSlots& host : hosts) list.addresses.push_back(host.host);
-  list.ctrl_port = kStaticPort;  // of no meaning for the index
+  list.ctrl_port = kStaticPort;  // irrelevant for the index
   return detail::start_of_node_list(list, detail::find_own_nodes(list), environment).world.rank;
 }
 

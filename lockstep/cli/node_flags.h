@@ -36,7 +36,7 @@ struct NodeFlags {
   std::string on_loss = "replace";
   std::string monitor_interval = "0.1";
   std::string local_addr;
-  std::string nodes;     ///< addresses separated by commas, instead of all the above
+  std::string nodes;     ///< addresses separated by commas, instead of all flags above
   std::string hosts;     ///< the same with slots, "a:4,b:4"; auto: those of the batch system
   std::string hostfile;  ///< a file of hosts
   std::optional<std::int64_t> ctrl_port;

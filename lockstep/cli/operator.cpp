@@ -1,4 +1,4 @@
-// `lockstep operator`: brings the LockstepJobs of a Kubernetes cluster to their ends.
+// `lockstep operator`: the Kubernetes operator that runs the LockstepJobs of a cluster.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -105,7 +105,7 @@ void run_until_signal(const kube::OperatorOptions& options) {
       trouble = std::current_exception();
     }
     ended = true;
-    ::pthread_kill(waiter, SIGHUP);  // blocked there, and waited for
+    ::pthread_kill(waiter, SIGHUP);  // the thread has blocked SIGHUP, and waits for it
   });
   int signal = 0;
   ::sigwait(&signals, &signal);

@@ -1,4 +1,4 @@
-// The options of `lockstep run` and `lockstep launch` about PROGRAM: how it is run, where its output goes, and those
+// The options of `lockstep run` and `lockstep launch` about PROGRAM: how it is run, its output, and those
 // that are accepted as torchrun's.
 #pragma once
 
@@ -58,7 +58,7 @@ cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& envir
 std::vector<std::string> missing_ranks(const cluster::OutputOptions& output, int processes);
 
 /// Flags of torchrun about the start method and about features of Python or of plug-ins: their values are
-/// checked, and values that ask for features which Lockstep lacks are refused.
+/// checked, and values for features that Lockstep lacks are rejected.
 struct TorchrunFlags {
   std::string start_method{};
   std::string event_log_handler = "null";

@@ -17,7 +17,7 @@ bool is_this_program(const std::string& name) {
 
 fs::path whole_program_beside() {
   const fs::path self = this_program();
-  // Beside this one's folder where it is installed, in it where it was built.
+  // If installed: next to the folder of this program. In a build: in the same folder.
   const auto installed = (self.parent_path() / LOCKSTEP_LIBEXEC / "lockstep" / "lockstep").lexically_normal();
   const auto built = self.parent_path() / "libexec" / "lockstep" / "lockstep";
   std::error_code ignored;

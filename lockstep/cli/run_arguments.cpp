@@ -72,7 +72,7 @@ constexpr const char* kLaunchFooter =
     "  lockstep launch --nproc_per_node 2 --local_rank_name local_rank train.py # train.py --local_rank=N\n"
     "  lockstep launch --nproc_per_node 2 --use_env train.py --epochs 3         # train.py --epochs 3";
 
-/// In lines that fit beside the column of names.
+/// Wraps the text to lines that fit next to the column of names.
 std::string wrapped(const std::string& text) {
   constexpr std::size_t kWidth = 90;
   std::istringstream words(text);

@@ -16,7 +16,7 @@ namespace lockstep::cli {
 struct RunArguments {
   std::string processes;  ///< empty: 1
   std::string servers = "0";
-  std::string grace;             ///< empty: that of the next
+  std::string grace;             ///< empty: the value of shutdown_timeout
   std::string shutdown_timeout;  ///< empty: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   NodeFlags nodes;
@@ -34,7 +34,7 @@ struct RunCommand {
 /// Adds the command `run` or `launch`.
 RunCommand add_run_command(CLI::App& app, LaunchStyle style);
 
-/// What there is here.
+/// The environment of this process, for the options of a job.
 struct Surroundings {
   cluster::Processors processors{};
   std::filesystem::path whole_program{};  ///< the executable of PROGRAM "lockstep", or of a path to this program

@@ -18,14 +18,14 @@ class Option;
 
 namespace lockstep::cli {
 
-/// "log-dir" for "log_dir": torchrun takes both.
+/// "log-dir" for "log_dir", because torchrun accepts both.
 inline std::string with_dashes(std::string_view text) {
   std::string result(text);
   std::replace(result.begin(), result.end(), '_', '-');
   return result;
 }
 
-/// A flag that has its value from a variable.
+/// A flag with a value from a variable.
 struct PetDefault {
   std::string flag;  ///< long name without dashes in front
   std::string variable;
@@ -39,7 +39,7 @@ std::string pet_variable_of(const CLI::App& command, const CLI::Option& option);
 /// Gives each option of `command` that is not among `given` (by the command line) the value of its variable; to be
 /// called before `command` is parsed. An empty variable counts as not set. Flags without a value are on when
 /// their variable is an integer other than 0; Error(environment) naming the variable when it is not an integer. Returns
-/// what was taken. Does nothing when --help is given.
+/// the values that were set. No effect when --help is given.
 std::vector<PetDefault> apply_pet_defaults(CLI::App& command, std::span<const CLI::Option* const> given,
                                            const Environment& environment);
 

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// DataParallel's hooks reduce gradients of ordinary tensors, and would get global ones.
+/// Rejects modules with DataParallel's hooks: these reduce gradients of ordinary tensors, and would get global ones.
 void require_unhooked(const std::string& name, const at::Tensor& tensor) {
   const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(tensor);
   if (!accumulator || accumulator->post_hooks().empty() || is_global(tensor)) return;

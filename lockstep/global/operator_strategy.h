@@ -65,7 +65,7 @@ std::optional<std::vector<Signature>> signatures_of(const OperatorStrategy& stra
                                                     const Rule* rule, std::span<const int> mesh_sizes,
                                                     std::span<const std::string> mesh_names);
 
-/// Placements of the outputs as the strategy says, for an operator that leaves them in `now`; an output that the
+/// Placements of the outputs according to the strategy, for an operator whose outputs have `now`; an output that the
 /// strategy leaves free stays as it is.
 std::vector<Placements> outputs_of(const OperatorStrategy& strategy, const OpCall& call, std::vector<Placements> now,
                                    std::span<const int> mesh_sizes);

@@ -20,7 +20,7 @@ std::size_t dim_of(const at::Tensor& parameter) {
   return static_cast<std::size_t>(parameter.numel() / std::max<std::int64_t>(1, parameter.size(0)));
 }
 
-/// What this rank adds.
+/// The contribution of this rank.
 rows::SparseRows own_rows(const RowSlot& slot, bool mean, int ranks) {
   const auto& gradient = slot.parameter.grad();
   if (!gradient.defined()) return {};
@@ -31,7 +31,7 @@ rows::SparseRows own_rows(const RowSlot& slot, bool mean, int ranks) {
   return rows;
 }
 
-/// Numbers of rows by rank and slot, and which slots a rank used.
+/// Numbers of rows by rank and slot, and the slots that a rank used.
 class RowCounts {
  public:
   RowCounts(const std::vector<RowSlot>& slots, const std::vector<rows::SparseRows>& own, bool gave_up,

@@ -243,7 +243,7 @@ SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, 
     for (const auto& buffer : item.value()->buffers(/*recurse=*/false)) buffers_.push_back(buffer);
   }
   const auto own = group.subgroup(group.ranks());
-  // Each rank has this information only for its own batch norms, so the ranks reduce it.
+  // Each rank detects this only for its own batch norms, so the ranks reduce the result.
   auto refused = torch::full({1}, table_->has_any(running_means_) ? 1 : 0, torch::kInt);
   const bool here = refused.item<int>() != 0;
   all_reduce(refused, group);

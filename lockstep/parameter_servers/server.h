@@ -20,7 +20,7 @@ struct ServerOptions {
   /// Asynchronous workers: gradients of a worker become an update on arrival, and a worker may be this many steps ahead
   /// of the slowest unfinished worker. nullopt: synchronous, a step has the gradients of all workers.
   std::optional<std::int64_t> most_ahead{};
-  std::chrono::milliseconds limit{};  ///< for the gradients of the other workers; half as long again for a message
+  std::chrono::milliseconds limit{};  ///< for the gradients of the other workers; 1.5 times as long for a message
   /// The numbers of one step of a table (its index), from the scheduled learning rate and the table's own count of
   /// steps. Called by one thread at a time.
   std::function<rows::RowUpdate(std::size_t table, double lr, std::int64_t step)> update;

@@ -20,7 +20,7 @@ class GroupImpl;
 struct GroupOptions {
   /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
   /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
-  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
+  /// `encrypt` tls replaces gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
   /// and staged, which send CUDA tensors, in addition to the choice of "auto" for CPU tensors. If the group has a CUDA
   /// device (`device`), "auto" means nccl for its tensors, with `encrypt` staged; and a backend for the CPU carries
   /// them through the host's memory. With staged, and backends for the CPU, ranks may share a device.
@@ -133,7 +133,7 @@ Group init(const InitMethod& method, const GroupOptions& options = {});
 // not collectives. Call them from the thread that uses the group.
 
 /// Records that this rank has completed step number `step` of its training: when the rank is lost, `lockstep run`
-/// reports it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it also goes into the status. `lockstep train`
+/// reports it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it is also in the status. `lockstep train`
 /// calls it.
 void completed_step(const Group& group, std::int64_t step) noexcept;
 

@@ -187,7 +187,7 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// A property of the data: the same on all ranks, whatever their number.
+  /// The number of shards, a property of the data: the same for any number of ranks, and on all ranks.
   virtual std::int64_t shards() const = 0;
 
   /// A reader at a position from a reader of this shard; {} is the beginning.

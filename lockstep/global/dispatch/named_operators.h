@@ -28,8 +28,8 @@ namespace lockstep::global {
 std::set<std::string, std::less<>> containers_of(const torch::nn::Module& module);
 
 /// Follows the modules of tensors from operator to operator, in the forward pass of training only. It uses
-/// TensorState::traced: the module of a tensor and the number of the operator that made it. Calls may come from several
-/// threads (backward may run on a thread of autograd), but not at the same time.
+/// TensorState::traced: the module of a tensor and the number of the operator that made it. Calls may be made on
+/// several threads (backward may run on a thread of autograd), but not at the same time.
 class NamedOperators {
  public:
   NamedOperators(OperatorStrategies strategies, std::set<std::string, std::less<>> containers);
