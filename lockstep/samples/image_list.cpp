@@ -88,7 +88,7 @@ ListLine split_line(std::string_view line, const std::string& separator) {
   return {line.substr(0, at), line.substr(at + 1)};
 }
 
-/// Error(data) for a label that contains a label and the next line.
+/// Error(data) for a label that contains the next line, because a line break is missing.
 void refuse_joined_lines(std::string_view label, const std::string& separator) {
   const auto at = label.find(letter_of(separator));
   if (at == std::string_view::npos || !data::has_picture_name(label.substr(0, at))) return;

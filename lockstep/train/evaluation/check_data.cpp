@@ -50,7 +50,7 @@ void add_fields(std::map<std::string, FieldSizes>& fields, const samples::Sample
   }
 }
 
-/// Tests a batch of two samples: the first sample of the data, and this one.
+/// The reference for the batches of one rank: its first sample, and the sizes that were tried with it.
 struct Reference {
   std::optional<samples::Sample> sample;
   std::set<std::vector<std::vector<std::int64_t>>> tried;

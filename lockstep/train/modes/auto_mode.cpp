@@ -47,7 +47,7 @@ plan::PlanRequest plan_request(const ParallelConfig& config, plan::SearchOptions
           .is_measured = config.verify_plan > 0};
 }
 
-/// The tensor's place: a rank and a step.
+/// Whether a batch of one picture is possible on some rank, in some step.
 bool may_have_one_picture(const DataConfig& data, int devices) {
   return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
 }

@@ -27,7 +27,7 @@ inline void adapt_1d_key(ConfigFields& fields, bool& adapt_1d) {
                "false: parameters of one dimension are updated without the trust ratio");
 }
 
-/// A file cannot give an infinite or invalid number, but a program can.
+/// A file always gives two numbers, but a program may give another count.
 inline void require_two_betas(const std::vector<double>& betas) {
   if (betas.size() == 2) return;
   fail(ErrorKind::config, "config", "optimizer.betas must hold 2 numbers, it holds {}", betas.size());

@@ -21,8 +21,8 @@ namespace lockstep::train {
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title);
 
-/// Draws the picture again from the metrics file at the end, and after an epoch as long as drawing, which takes longer
-/// with more lines, stays below a hundredth of the run's time.
+/// Draws the picture again from the metrics file at the end, and after an epoch as long as the time for drawing, which
+/// grows with the number of lines, stays below a hundredth of the run's time.
 class LossCurve final : public Callback {
  public:
   /// `evaluations`: of the parts of the run before this process.

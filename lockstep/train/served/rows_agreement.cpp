@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kNothing = "none";
 constexpr int kRowsTag = 2;
 
-/// Rank 0 speaks for the workers.
+/// Rank 0 represents the workers.
 RowsAgreement agree(const Group& everyone, int workers, int replicas, const std::string& own) {
   const auto texts = gather_texts(own, everyone);
   RowsAgreement agreed;
