@@ -1,4 +1,4 @@
-// `lockstep bench`: how fast are the collectives here, and are they right?
+// `lockstep bench`: the speed of collectives on this machine, and a check of their results.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>

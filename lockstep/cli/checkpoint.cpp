@@ -1,4 +1,4 @@
-// `lockstep checkpoint`: shows checkpoints, merges those in parts to one file, and divides them differently.
+// `lockstep checkpoint`: shows checkpoints, merges sharded ones into one file, and reshards them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>

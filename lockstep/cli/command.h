@@ -24,7 +24,7 @@ using Action = std::function<int()>;
 void add_train(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);
-// `program` is what read_run_line found behind the flags, by the time the action runs.
+// When the action runs, `program` has the arguments that read_run_line() found after the flags.
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);

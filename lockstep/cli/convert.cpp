@@ -1,4 +1,4 @@
-// `lockstep convert`: configurations and jobs of other programs, which become ours. No libtorch.
+// `lockstep convert`: the conversion of configurations and jobs of other programs. No libtorch.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>

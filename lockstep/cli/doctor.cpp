@@ -1,4 +1,4 @@
-// `lockstep doctor`: what would keep a job from running here, before one is started.
+// `lockstep doctor`: checks of this machine for problems that would prevent a job, before a job is started.
 #include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>

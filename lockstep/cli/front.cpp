@@ -1,4 +1,4 @@
-// `lockstep` as it is called: starts ranks where that needs no libtorch, and becomes the whole program otherwise.
+// The small executable `lockstep`: starts ranks if that needs no libtorch, and executes the whole program otherwise.
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>

@@ -1,4 +1,4 @@
-// `lockstep info`: what this build is and can do.
+// `lockstep info`: the version and the features of this build.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>

@@ -1,4 +1,4 @@
-// A pass before CLI11: flags in all their spellings, PROGRAM cut off, and PET_ variables as defaults of flags.
+// A pass before CLI11: flags in all their spellings, PROGRAM split off, and PET_ variables as defaults of flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>

@@ -51,7 +51,7 @@ at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows)
 /// Moves `dim` to the front, because collectives divide dimension 0.
 at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.movedim(dim, 0).contiguous(); }
 
-/// The whole dimension, from the ranks' parts in a row.
+/// The whole dimension, from the concatenated parts of the ranks.
 at::Tensor joined_rows(const at::Tensor& gathered, std::int64_t dim, std::int64_t largest,
                        const std::vector<std::int64_t>& rows) {
   const bool even = std::all_of(rows.begin(), rows.end(), [&](std::int64_t each) { return each == largest; });

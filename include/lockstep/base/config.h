@@ -219,8 +219,8 @@ std::vector<ConfigKey> list_fields(const Describe& describe);
 
 // The options of a part that a configuration file names, such as a model: a value of a type that the part declares.
 
-/// Holds a T that has a `describe` as in config.h. Its fields are keys of the part's section, beside those that all
-/// parts of its kind have. A plain value.
+/// Holds a T that has a `describe` as in config.h. Its fields are keys of the part's section, in addition to those that
+/// all parts of its kind have. A plain value.
 class PartOptions {
  public:
   PartOptions() = default;

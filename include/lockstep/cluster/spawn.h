@@ -42,7 +42,7 @@ struct SpawnArguments {
 ///     --init_method URL  as SpawnOptions::init_method
 ///
 /// Platforms add other arguments: they are left in `rest`, for the program to read or to ignore.
-/// Error(invalid_argument) for a value that is missing, no number or out of range, for a rank that is not below the
+/// Error(invalid_argument) for a value that is missing, not a number or out of range, for a rank that is not below the
 /// world size, and for several nodes without an init_method. Thread-safe.
 SpawnArguments spawn_arguments(int argc, const char* const* argv);
 

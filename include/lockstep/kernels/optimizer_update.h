@@ -13,7 +13,7 @@ class Optimizer;
 
 namespace lockstep {
 
-/// Why `update` calls step(): the optimizer is none of SGD, Adam and AdamW, or uses amsgrad; a parameter is not on a
+/// Why `update` calls step(): the optimizer is not SGD, Adam or AdamW, or uses amsgrad; a parameter is not on a
 /// CUDA device, no float, or not dense in memory; libtorch is older than 2.4. nullopt where it launches a few kernels.
 std::optional<std::string> why_no_fused_update(const torch::optim::Optimizer& optimizer);
 

@@ -193,7 +193,7 @@ void copy_elastic_policy(Conversion& conversion, const Json& elastic, Json& work
       if (elastic.contains("rdzvPort")) endpoint.append(":").append(text_of(elastic["rdzvPort"]));
       if (container != nullptr) set_variable(*container, "PET_RDZV_ENDPOINT", endpoint);
     } else if (key == "rdzvHost" || key == "rdzvPort" || key == "rdzvId") {
-      // Worker 0, and a name for each attempt, as the operator sets them.
+      // Worker 0, and a name for each attempt, as set by the operator.
     } else {
       conversion.remark(
           fmt::format("elasticPolicy.{} has no counterpart and is left out; PET_ variables of the container "
