@@ -46,7 +46,7 @@ class ServedTables {
   /// The state that the run saves: `own`, which every worker has, and the rows. A collective of workers and servers.
   SavedState saved(NamedTensors own);
 
-  /// The servers are not needed any more.
+  /// Called when the servers are no longer needed.
   void finish(std::optional<int> ended_by) { client_->finish(ended_by); }
 
  private:
