@@ -237,7 +237,7 @@ std::unique_ptr<Batches> Dataset::batches(std::shared_ptr<const Dataset> self, c
 
 Batch Dataset::example() const {
   std::vector<Sample> one;
-  // Where damaged samples are left out, the first intact sample.
+  // The first intact sample, if damaged samples are left out.
   const auto most = leaves_out_errors() ? size() : 1;
   for (std::int64_t index = 0; one.empty(); ++index) {
     try {

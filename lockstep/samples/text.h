@@ -1,4 +1,4 @@
-// Text as a data set: windows of tokens, and the token that comes after each.
+// Text as a data set: windows of tokens, and the next token of each.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -22,7 +22,7 @@ inline constexpr const char* kLengths = "lengths";
 inline constexpr const char* kNumbers = "numbers";
 
 struct TextOptions {
-  std::string file;              ///< bytes are tokens from 0 to 255, unless `tokens` says otherwise
+  std::string file;              ///< bytes are tokens from 0 to 255, unless `tokens` sets another form
   std::string tokens = "bytes";  ///< bytes; uint16 or uint32: numbers in little-endian order
   std::int64_t length = 128;     ///< tokens of a sample
   std::int64_t vocabulary = 0;   ///< tokens must be below it; 0: any

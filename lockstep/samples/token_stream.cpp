@@ -156,7 +156,7 @@ class DocumentReader final : public StreamReader {
   std::int64_t first_;  // tokens of the next document that earlier samples used
   std::deque<std::int64_t> tokens_;
   std::deque<bool> counted_;  // whether each of tokens_ counts for the loss; empty without a marker
-  std::deque<Piece> pieces_;  // the documents that tokens_ comes from
+  std::deque<Piece> pieces_;  // the source documents of tokens_
   std::int64_t left_out_ = 0;
 };
 

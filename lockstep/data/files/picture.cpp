@@ -49,7 +49,7 @@ bool is_tiff(std::string_view begin) {
   return false;
 }
 
-// As PIL and OpenCV round: weights of 2^-16.
+// Rounds like PIL and OpenCV: weights are multiples of 2^-16.
 void to_grey(Picture& picture) {
   auto out = picture.pixels.begin();
   for (std::size_t i = 0; i + 2 < picture.pixels.size(); i += 3) {

@@ -13,7 +13,7 @@ namespace {
 
 using Points = std::vector<cv::Point>;
 
-constexpr double kGrownSide = 2;       ///< the minimum increase of the shorter side when the word grows
+constexpr double kGrownSide = 2;       ///< the shorter side must be this much longer after the word has grown
 constexpr double kSimplified = 0.005;  ///< of a contour's length: the maximum distance of a polygon from it
 constexpr std::size_t kLeastCorners = 4;
 

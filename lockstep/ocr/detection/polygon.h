@@ -12,7 +12,7 @@ namespace lockstep::ocr {
 using Polygon = std::vector<cv::Point2d>;
 
 double area(const Polygon& polygon);
-/// Of the closed polygon.
+/// The perimeter of the closed polygon.
 double perimeter(const Polygon& polygon);
 
 /// The bounding box, from the smallest to the largest coordinate of each axis; {0, 0, 0, 0} without corners.

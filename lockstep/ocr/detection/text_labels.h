@@ -44,8 +44,8 @@ struct LabelReading {
 
 /// A file of such lines, UTF-8 with LF or CR LF. Errors have its name and line. If bad items are left out, an
 /// unreadable word becomes an ignored word around its readable corners; a picture is left out if none of its words can
-/// be read, or a word has no readable position. The log reports this, and the polygons that were repaired (untangled(),
-/// or ignored).
+/// be read, or if not even the position of a word can be read. The log reports this, and the polygons that were
+/// repaired (untangled(), or ignored).
 std::vector<LabelledPicture> read_label_file(const std::filesystem::path& file, const LabelReading& reading);
 
 /// A folder with a file `gt_NAME.txt` or NAME.txt of ICDAR's for each picture of the folder `pictures`, in the order of

@@ -1,4 +1,4 @@
-// Which of several checkpoints in a folder is the best: a file that the callback best_checkpoints writes there.
+// The best of several checkpoints in a folder: a file that the callback best_checkpoints writes there.
 #pragma once
 
 #include <filesystem>

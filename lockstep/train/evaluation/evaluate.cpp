@@ -51,7 +51,7 @@ double take_loss(Sums& sums, const Task& task) {
   return task.loss_of(parts).item<double>();
 }
 
-// As text, because JSON has no NaN.
+// The values are text, because JSON has no NaN.
 double number(const nlohmann::json& text) { return std::strtod(text.get_ref<const std::string&>().c_str(), nullptr); }
 
 }  // namespace

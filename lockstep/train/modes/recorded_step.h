@@ -22,8 +22,8 @@ class RecordedStep {
   /// rank.
   RecordedStep(const Model& model, const DataParallel& parallel, Updater& updater, ForwardOptions forward);
 
-  /// As TrainingStep::run; Error(numeric) for a loss that is NaN or infinite comes after the update. If losses are not
-  /// needed, the host does not wait for the device, and such a loss is found up to kMostAhead steps later.
+  /// As TrainingStep::run; Error(numeric) for a loss that is NaN or infinite is thrown after the update. If losses are
+  /// not needed, the host does not wait for the device, and such a loss is found up to kMostAhead steps later.
   StepLosses run(const StepRequest& request, samples::Batches& batches);
 
   /// Steps that the host may be ahead: the device's memory holds their inputs.

@@ -28,8 +28,8 @@ struct ModelFacts {
 ModelFacts facts_of(const RunConfig& config, const Program& program);
 
 /// parallel.strategy with each name of a module without parameters (a torch::nn::ReLU called "features.1") replaced by
-/// that of its operator ("features.0.relu", after the module that comes before it), so that read_strategies() can read
-/// the keys. Error(config) with file and line for a key that names nothing in the model.
+/// that of its operator ("features.0.relu", named after the preceding module), so that read_strategies() can read the
+/// keys. Error(config) with file and line for a key that names nothing in the model.
 ConfigNode with_names_of_operators(const ConfigNode& strategy, const ModelFacts& facts, const plan::Graph& graph);
 
 }  // namespace lockstep::train

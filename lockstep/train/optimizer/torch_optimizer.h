@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// One class, and what is derived from it.
 struct TorchOptimizer {
   bool (*is)(const torch::optim::Optimizer& optimizer);
-  /// As in optimizer.name. Error(unsupported) for options with which the state cannot be saved.
+  /// The name as in optimizer.name. Error(unsupported) for options with which the state cannot be saved.
   std::string (*name)(const torch::optim::Optimizer& optimizer);
   /// Replaces the options by ones with a ScaledRate; false for options of another class.
   bool (*scale_rate)(torch::optim::OptimizerParamGroup& group, double factor);

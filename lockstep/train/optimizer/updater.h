@@ -37,7 +37,7 @@ class Updater {
   /// load_optimizer_state.
   void load(StateSource& source, const NamedTensors& outline);
 
-  /// As optimizer_state; empty with shards.
+  /// The same as optimizer_state; empty with shards.
   NamedTensors state() const;
 
   /// With shards that have backups, this rank's part of the state; nullopt without. Moves the state out: no update may

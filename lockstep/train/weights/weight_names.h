@@ -42,7 +42,7 @@ class KnowsOtherNames {
   KnowsOtherNames& operator=(const KnowsOtherNames&) = delete;
   virtual ~KnowsOtherNames() = default;
 
-  /// As WeightNames::theirs.
+  /// The same as WeightNames::theirs.
   virtual std::vector<Rename> other_names() const = 0;
 };
 
