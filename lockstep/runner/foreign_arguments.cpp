@@ -34,7 +34,7 @@ std::string meant_by(const std::vector<std::string>& words) {
   return "";
 }
 
-/// Keys with dashes, and flags of the launcher behind the program that it starts.
+/// Errors for keys with dashes, and for launcher flags after the program that it starts.
 void refuse_misplaced(const std::string& command, const std::string& word) {
   if (!word.starts_with("--")) return;
   auto name = word.substr(2, word.find('=') - 2);

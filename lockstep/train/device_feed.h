@@ -55,7 +55,7 @@ class DeviceFeed final : public samples::Batches {
   std::thread thread_;
 };
 
-/// Moves the tensors of batches to a CUDA device through pinned memory, on a stream of its own.
+/// Moves the tensors of batches to a CUDA device through pinned memory, on its own stream.
 DeviceFeed::Move move_to(const c10::Device& device);
 
 }  // namespace lockstep::train

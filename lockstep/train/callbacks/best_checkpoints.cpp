@@ -1,4 +1,4 @@
-// The best checkpoints of a run by a metric, in a folder of their own.
+// The best checkpoints of a run by a metric, in a separate folder.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>

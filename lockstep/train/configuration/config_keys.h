@@ -83,7 +83,7 @@ bool takes_rows(const OptimizerConfig& config);
 /// for schedules that are not part of Lockstep.
 bool looks_ahead(std::string_view schedule);
 
-/// All keys that a configuration with those parts can have, "optimizer.betas", whatever it names.
+/// All keys that a configuration with those parts can have, such as "optimizer.betas", for every choice of parts.
 std::vector<std::string> all_keys(const RunConfig& config);
 
 /// Whether the run saves checkpoints.

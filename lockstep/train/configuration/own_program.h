@@ -1,4 +1,4 @@
-// config.yaml of programs with a model of their own.
+// The first line of config.yaml for programs with their own model.
 #pragma once
 
 #include <string>

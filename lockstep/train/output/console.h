@@ -33,7 +33,7 @@ class Console {
 
   ProgressStyle style() const { return style_; }
 
-  /// `text` as a line of its own, above the bar.
+  /// Writes `text` as a separate line above the bar.
   void line(std::string_view text);
 
   /// Shows `text` as the state of progress and replaces the previous one.

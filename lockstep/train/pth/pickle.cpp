@@ -235,7 +235,7 @@ class Machine {
   void push_name(PickleRef module_ref, PickleRef name_ref) {
     const auto module = expect<std::string_view>(module_ref, "a class's module is not a text");
     const auto name = expect<std::string_view>(name_ref, "a class's name is not a text");
-    // Storages of devices have classes in modules of their own, and the same names.
+    // Storages of devices have classes of the same names in other modules.
     const bool of_device = module.starts_with("torch.") && name.ends_with("Storage");
     const auto* found = std::ranges::find_if(known_names(), [&](const KnownName& each) {
       return each.name == name && (each.module == module || (of_device && each.module == "torch"));

@@ -13,7 +13,7 @@ struct RankTrace {
   std::chrono::nanoseconds clock_offset{};
 };
 
-/// Writes one file with the events of all (as a whole or not at all), each rank as a process of its own. The first bar
+/// Writes one file with the events of all (as a whole or not at all), each rank as a separate process. The first bar
 /// begins at 0. The file of a killed process counts up to its last whole line. Memory: one line. Times are exact to a
 /// quarter of a microsecond for clocks that count from 1970, and to a nanosecond for those that count from the start of
 /// the machine. Error(io) naming the file that cannot be read or written; Error(data) when one is not a file of a
