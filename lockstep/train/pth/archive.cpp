@@ -40,8 +40,8 @@ bool begins_as_mindspore(std::string_view begin) {
 }  // namespace
 
 WeightsFormat weights_format(std::string_view begin) {
-  // A safetensors file begins with a length, which may look like anything, followed by '{'; at that offset a zip
-  // archive has the number of a compression method, and 0x7B is not one.
+  // A safetensors file begins with a length, which may be any bytes, followed by '{'; at that offset a zip archive has
+  // the number of a compression method, and 0x7B is not one.
   if (begin.starts_with("PK\x03\x04"sv) && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::pth;
   if (is_old_archive(begin)) return WeightsFormat::old_pth;
   constexpr std::size_t kTarMagic = 257;
