@@ -1,4 +1,4 @@
-// The versions of the Lockstep library: the one that a program runs with, and the one that it was compiled for.
+// The versions of the Lockstep library: that of the loaded library, and that of the headers at compile time.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace lockstep {
 /// Thread-safe.
 std::string_view version() noexcept;
 
-/// That of these headers.
+/// The version of these headers.
 inline constexpr std::string_view kHeaderVersion = "0.1.0";
 
 }  // namespace lockstep

@@ -26,7 +26,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  constexpr std::size_t kRoomForName = 200;  // a file name may have 255 bytes
+  constexpr std::size_t kRoomForName = 200;  // leaves room in a file name, which may have 255 bytes
   const std::string name = path.filename().string().substr(0, kRoomForName);
   return folder_of(path) / fmt::format(".{}.{:08x}{}", name, std::random_device{}(), kSuffix);
 }
@@ -36,7 +36,7 @@ UniqueFd open_new(const std::filesystem::path& path) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
 
-/// The path, where it leads if it is a link, and so on; what is replaced is the last.
+/// The path, with links followed repeatedly; the target of the last link is replaced.
 std::vector<std::filesystem::path> links_from(std::filesystem::path path) {
   constexpr std::size_t kMostLinks = 40;
   std::vector<std::filesystem::path> all{std::move(path)};
@@ -48,7 +48,7 @@ std::vector<std::filesystem::path> links_from(std::filesystem::path path) {
   return all;
 }
 
-/// A name in /proc/self/fd, to which /dev/stdout and /dev/fd lead.
+/// A name in /proc/self/fd, the target of the links /dev/stdout and /dev/fd.
 bool is_open_file(const std::filesystem::path& path) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(folder_of(path), none).string();
@@ -83,7 +83,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   auto links = links_from(path_);
   if (is_stream_by(links)) {
     in_place_ = true;
-    // A pipe that nobody reads is an error, and no wait; one that is read slowly is waited for.
+    // A pipe without a reader is an error and does not block; for a slow reader this waits.
     fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!fd_ || ::fcntl(fd_.get(), F_SETFL, O_APPEND) != 0) give_up("open", errno, 0);
     return;
@@ -98,7 +98,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     if (error != EEXIST) break;
   }
   if (!fd_) give_up("create", error, 0);
-  // The lock tells remove_abandoned_temporaries that the writer still runs. Failure is ignored: some file systems do
+  // The lock shows remove_abandoned_temporaries that the writer still runs. Failure is ignored: some file systems do
   // not support locks.
   ::flock(fd_.get(), LOCK_EX | LOCK_NB);
 }

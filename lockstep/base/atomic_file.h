@@ -12,11 +12,11 @@
 
 namespace lockstep {
 
-/// Writes to a temporary file beside `path`; `commit` makes it `path`, on disk (fsync of file and folder). Without
-/// commit, or after an error, the temporary is removed and an old `path` stays as it was. Where `path` is a link, what
-/// it leads to is replaced. A device, a pipe or an open file (/dev/stdout) is written at once, where it is.
-/// Every failure is an Error(io) naming the path, the bytes wanted and the reason; on a full disk also the bytes free.
-/// Not thread-safe. Nothing of an old file (mode, owner) is kept; the new one gets 0666 minus the umask.
+/// Writes to a temporary file beside `path`; `commit` renames it to `path`, on disk (fsync of file and folder). Without
+/// commit, or after an error, the temporary is removed and an old `path` stays unchanged. Where `path` is a link, its
+/// target is replaced. A device, a pipe or an open file (/dev/stdout) is written at once, in place. Every failure is an
+/// Error(io) naming the path, the bytes wanted and the reason; on a full disk also the bytes free. Not thread-safe.
+/// Nothing of an old file (mode, owner) is kept; the new one gets 0666 minus the umask.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -38,7 +38,7 @@ class AtomicFile {
   void remove_temporary() noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< empty where there is none (any more)
+  std::filesystem::path temporary_;  ///< empty where no temporary exists
   bool in_place_ = false;
   UniqueFd fd_;
   std::uint64_t written_ = 0;

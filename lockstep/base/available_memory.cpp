@@ -56,7 +56,7 @@ std::uint64_t left_in_group(const std::filesystem::path& folder) {
   return *limit - std::min(held, *limit);
 }
 
-// The bytes that a limit of this process leaves, of which it uses what /proc says in kB under `name`.
+// The bytes that a limit of this process leaves; /proc gives the used amount in kB under `name`.
 std::uint64_t left_of_own_limit(int limit, const std::filesystem::path& proc, std::string_view name) {
   rlimit own{};
   const auto used = field(proc / "self" / "status", name);

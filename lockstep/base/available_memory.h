@@ -12,17 +12,17 @@ namespace lockstep {
 std::uint64_t available_memory(const std::filesystem::path& proc = "/proc",
                                const std::filesystem::path& cgroup = "/sys/fs/cgroup");
 
-/// The bytes of address space without which products of matrices hang: OpenBLAS maps 128 MiB for each thread that
-/// multiplies, and tries again for ever where it cannot, also while the process exits; and the C library maps 64 MiB
+/// The minimum address space in bytes for matrix products, which hang with less: OpenBLAS maps 128 MiB for each thread
+/// that multiplies, and retries for ever where it cannot, also while the process exits; and the C library maps 64 MiB
 /// for the heap of each thread.
 inline constexpr std::uint64_t kLeastAddressSpace = std::uint64_t{512} << 20;
-/// Those without which libtorch's libraries cannot be loaded.
+/// The minimum address space in bytes for loading libtorch's libraries.
 inline constexpr std::uint64_t kAddressSpaceOfLibtorch = std::uint64_t{1} << 30;
 
 /// Whether a limit on the address space (ulimit -v) leaves this process fewer bytes.
 bool lacks_address_space(std::uint64_t least = kLeastAddressSpace);
 
-/// Throws Error (environment) if so.
+/// Throws Error(environment) in that case.
 void require_address_space(std::uint64_t least = kLeastAddressSpace);
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace lockstep {
 /// With padding, without line breaks.
 std::string to_base64(std::string_view bytes);
 
-/// The bytes; nullopt when `text` is not exactly what `to_base64` would have written.
+/// The bytes; nullopt when `text` is not exactly the text that `to_base64` would write.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace lockstep

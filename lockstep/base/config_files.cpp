@@ -1,4 +1,5 @@
-// A recursive reader of YAML configurations: the files under `base` first, then the file's own keys over them.
+// A recursive reader of YAML configurations: reads the files under `base` first, then merges the file's own keys over
+// them.
 #include <lockstep/base/config_files.h>
 #include <lockstep/base/yaml_text.h>
 
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostFiles =
-    64;  // each base may have bases, so that the number of readings could double each time
+    64;  // the limit, because each base may have bases, so that the number of readings could double each time
 
 [[noreturn]] void fail_at(const FilePosition& position, std::string message) {
   throw Error(ErrorKind::config, "config", std::move(message), position);
@@ -55,7 +56,7 @@ std::string read_text(const fs::path& path, const FilePosition& named_at) {
   return text;
 }
 
-/// Maps are merged by key; any other value takes the place of the one before.
+/// Merges maps by key; any other value replaces the earlier one.
 void merge(ConfigNode& below, ConfigNode above) {
   if (below.kind != ConfigNode::Kind::map || above.kind != ConfigNode::Kind::map) {
     below = std::move(above);
@@ -64,7 +65,7 @@ void merge(ConfigNode& below, ConfigNode above) {
   below.position = above.position;
   std::unordered_map<std::string, std::size_t> places;  // a file may have many thousand keys
   for (std::size_t i = 0; i < below.entries.size(); ++i) places.emplace(below.entries[i].key, i);
-  for (auto& entry : above.entries) {  // no key twice
+  for (auto& entry : above.entries) {  // each key occurs once
     if (const auto found = places.find(entry.key); found != places.end()) {
       merge(below.entries[found->second].value, std::move(entry.value));
     } else {

@@ -1,4 +1,4 @@
-// Files of a configuration: a file, and those that it names under `base`, merged.
+// Files of a configuration: a file, and the files that it names under `base`, merged.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -12,8 +12,7 @@ namespace lockstep {
 /// The text of `file` as a section, which may be empty. Error(config) for text that is not YAML or is not a section.
 ConfigNode parse_section(std::string_view text, const std::string& file);
 
-/// Reads `path` over its bases. Each value has the position of the file that it comes from. Error(config) as
-/// load_config's.
+/// Reads `path` over its bases. Each value has the position in its own file. Error(config) like load_config.
 ConfigSource read_config_files(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The nodes of a configuration: what is read from a tree of names, lists and arguments.
+// The nodes of a configuration: queries of a tree of names, lists and arguments.
 #include <lockstep/base/config.h>
 #include <lockstep/base/shown_text.h>
 

@@ -18,14 +18,14 @@ namespace {
 
 using detail::ConfigMistake;
 
-constexpr std::size_t kMostShown = 10;  // mistakes that are shown; further ones are only counted
+constexpr std::size_t kMostShown = 10;  // further mistakes are only counted
 
 // A key with the name of its section in front.
 std::string join(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
 
-// Overrides (line 0), which come last on the command line, come after the file.
+// Overrides (line 0) follow the file, as on the command line.
 int place_in_file(const FilePosition& position) { return position.line > 0 ? position.line : INT_MAX; }
 
 std::string place_of(const FilePosition& position) {
@@ -123,7 +123,7 @@ class Reader final : public ConfigFields {
     std::string path;
     const ConfigNode* node;  ///< null when the section is absent
     FilePosition position;
-    std::vector<std::string> keys;  ///< all that were asked for
+    std::vector<std::string> keys;  ///< all requested keys
   };
 
   // Suggestions for unknown keys need the keys of all sections, so they are made at the end.
@@ -132,11 +132,11 @@ class Reader final : public ConfigFields {
     std::string section;
     std::string key;
     std::vector<std::string> keys;  ///< the section's keys
-    std::string named_elsewhere;    ///< what the section names, and where, if a later file does
+    std::string named_elsewhere;    ///< the part that the section names, and where, if a later file names it
   };
 
-  // A file that builds on another, or the command line, may name another part, which does not have the keys of the one
-  // before. A section has the place of the last file that gives it.
+  // A file that builds on another, or the command line, may name another part, which does not have the keys of the
+  // earlier one. A section has the position in the last file that gives it.
   static std::string name_elsewhere(const Section& section, const FilePosition& position) {
     constexpr const char* kName = "name";
     const auto* name = section.node->find(kName);
@@ -152,7 +152,7 @@ class Reader final : public ConfigFields {
                        fmt::join(unknown.keys, ", "));
   }
 
-  // "; did you mean ...?", or nothing.
+  // "; did you mean ...?", or an empty text.
   std::string meant_by(const UnknownKey& unknown) const {
     if (!unknown.named_elsewhere.empty()) {
       return fmt::format("; {}, and this line is for another: build on a file that has no section {}",
@@ -182,7 +182,7 @@ class Reader final : public ConfigFields {
   }
 
   std::vector<Section> sections_;
-  std::vector<std::string> known_;  ///< all keys, with their sections
+  std::vector<std::string> known_;  ///< all keys, prefixed with their sections
   std::vector<UnknownKey> unknown_;
   std::vector<ConfigMistake> mistakes_;
 };

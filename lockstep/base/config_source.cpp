@@ -80,7 +80,7 @@ void apply(const Override& change, ConfigNode& root) {
 
 constexpr const char* kCommandLine = "the command line";
 
-/// Appends the path of each value below `node` to the keys of the file that it comes from.
+/// Appends the path of each value below `node` to the keys of its file.
 void list_keys(const ConfigNode& node, const std::string& path,
                std::vector<std::pair<std::string, std::string>>& keys) {
   if (node.kind == ConfigNode::Kind::map && !node.entries.empty()) {

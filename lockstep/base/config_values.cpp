@@ -70,7 +70,7 @@ std::optional<std::int64_t> digits_of_base(std::string_view text, int base) {
   return error == std::errc{} && stopped == end ? std::optional(value) : std::nullopt;
 }
 
-/// What other readers of YAML, or people, may mean by a number that is written in another way; empty: none is.
+/// The number that other YAML readers, or users, may mean with a different notation; empty: no ambiguity.
 std::string other_number(std::string text) {
   const bool negative = text.starts_with('-');
   const std::string sign = negative ? "-" : "";
@@ -112,7 +112,7 @@ std::string hint(const ConfigNode& node) {
   return "";
 }
 
-// The empty text would not be seen.
+// The empty text would not be visible.
 std::string shown_choices(const std::vector<std::string>& choices, std::string_view between) {
   std::string shown;
   for (const auto& choice : choices) {
@@ -160,7 +160,7 @@ std::string broken_rule(const std::string& value, const ConfigRule& rule) {
   return fmt::format("'{}' is not one of {}{}", cut_text(value), shown_choices(rule.choices, ", "), meant);
 }
 
-// About a list as a whole.
+// Texts about a list as a whole.
 template <typename T>
 std::string broken_list_rule(const std::vector<T>& values, const ConfigRule& rule) {
   if (rule.count && values.size() != *rule.count) {
@@ -188,7 +188,7 @@ class ValueReader {
     } else if constexpr (IsList<T>::value) {
       read_list(node, path, value);
     } else if (std::is_same_v<T, std::string> && node.kind == ConfigNode::Kind::null && node.position.line == 0) {
-      ConfigNode empty = node;  // of data.eval='' a shell leaves no quotes
+      ConfigNode empty = node;  // a shell removes the quotes of data.eval=''
       empty.kind = ConfigNode::Kind::scalar;
       empty.quoted = true;
       read(empty, path, value);

@@ -18,7 +18,7 @@ struct ConfigMistake {
 void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
                 std::vector<ConfigMistake>& mistakes);
 
-/// The field as a node that `read_value` would read back.
+/// The field as a node that `read_value` would read as the same value.
 ConfigNode to_node(const ConfigTarget& target);
 
 /// "integer", "list of numbers", "text, may be null", ...

@@ -1,4 +1,4 @@
-// A task queue with one detached thread, which shares the state and so outlives its owner in a call that blocks.
+// A task queue with one detached thread, which shares the state and so survives its owner during a blocking call.
 #include <lockstep/base/deadline_thread.h>
 
 #include <condition_variable>

@@ -21,8 +21,8 @@ class DeadlineThread {
   /// Does not wait: calls that have not started are dropped, and a running call is abandoned.
   ~DeadlineThread();
 
-  /// Returns or throws what `work` does; nullopt when it took longer than `limit`, or when an earlier call exceeded its
-  /// limit and still runs.
+  /// Returns or throws the result of `work`; nullopt when it took longer than `limit`, or when an earlier call exceeded
+  /// its limit and still runs.
   template <typename Work>
   auto within(std::chrono::milliseconds limit, Work work) -> std::optional<decltype(work())> {
     using Task = std::packaged_task<decltype(work())()>;

@@ -1,4 +1,4 @@
-// Why a file could not be written, in words.
+// The reason for a failed write to a file, as text.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,7 @@
 
 namespace lockstep {
 
-/// The text of `error`, an errno; for a full disk or quota also how many bytes are free where `path` is, and what to
-/// do.
+/// The text of `error`, an errno; for a full disk or quota also the number of free bytes at `path`, and a remedy.
 std::string disk_reason(int error, const std::filesystem::path& path);
 
 }  // namespace lockstep

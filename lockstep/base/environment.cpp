@@ -9,9 +9,9 @@
 namespace lockstep {
 namespace {
 
-// Kubernetes gives each container, for each Service of its namespace, variables in the manner of Docker's links:
-// REDIS_MASTER_PORT=tcp://10.0.0.11:6379. A Service named "master" makes a MASTER_PORT so. No user wrote it: it counts
-// as unset.
+// Kubernetes gives each container, for each Service of its namespace, variables in the format of Docker's links:
+// REDIS_MASTER_PORT=tcp://10.0.0.11:6379. A Service named "master" produces a MASTER_PORT in this way. The user did not
+// set it: it counts as unset.
 bool is_of_service(std::string_view name, std::string_view value) {
   if (!name.ends_with("_PORT")) return false;
   return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");

@@ -11,7 +11,7 @@ std::string compose(std::string_view where, std::string_view message, const File
     text +=
         position.line > 0 ? fmt::format(" ({}:{})", position.file, position.line) : fmt::format(" ({})", position.file);
   }
-  // What was quoted may hold anything: a NUL would end what() early, and an escape sequence would act on the terminal.
+  // Quoted text may contain any bytes: a NUL would end what() early, and an escape sequence would act on the terminal.
   return shown_message(text);
 }
 

@@ -1,4 +1,4 @@
-// The table of keys and values of other frameworks, with what to write here instead.
+// The table of keys and values of other frameworks, with Lockstep's replacements.
 #include <lockstep/base/foreign_keys.h>
 
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-// The words that docs/coming_from.md lists as not accepted: its table is made of these. `here` is a key, or a sentence.
+// The words that docs/coming_from.md lists as not accepted; its table is generated from these. `here` is a key, or a
+// sentence.
 constexpr auto kForeignWords = std::to_array<ForeignWord>({
     {"parallel_mode", "MindSpore", "parallel.mode"},
     {"gradients_mean", "MindSpore", "parallel.gradients_mean"},
@@ -291,7 +292,7 @@ struct ForeignValue {
   std::string_view ours;
 };
 
-// Values of other frameworks' keys, of which the choices of a key tell which are meant.
+// Values of other frameworks' keys. The choices of a key show which of them are meant.
 constexpr auto kForeignValues = std::to_array<ForeignValue>({
     {"autoparallel", "auto"},
     {"semiautoparallel", "semi_auto"},
@@ -312,7 +313,7 @@ constexpr auto kForeignValues = std::to_array<ForeignValue>({
     {"staticlossscaler", "static"},
 });
 
-// Values that are none here, whatever the key.
+// Values that are invalid here for every key.
 constexpr auto kValueAdvice = std::to_array<ForeignSection>({
     {"graphmode", "GRAPH_MODE is a way of MindSpore to execute, of which there is one here; remove it"},
     {"pynativemode", "PYNATIVE_MODE is a way of MindSpore to execute, of which there is one here; remove it"},

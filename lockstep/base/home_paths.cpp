@@ -1,4 +1,4 @@
-// A visitor of the fields of a configuration that are paths; it replaces ~/ at their beginning by HOME.
+// A visitor of the configuration fields that are paths; it replaces ~/ at their beginning by HOME.
 #include <lockstep/base/home_paths.h>
 
 #include <lockstep/base/environment.h>

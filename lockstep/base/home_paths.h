@@ -1,5 +1,5 @@
-// Paths of a configuration: the fields with the rule a_path(). Those that begin with ~/ are replaced here, because
-// shells do so at the beginning of a word only, which `system.work_dir=~/out` is not.
+// Paths of a configuration: the fields with the rule a_path(). Paths that begin with ~/ are expanded here, because
+// shells expand ~/ only at the beginning of a word, and not in `system.work_dir=~/out`.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// `path` with the folder of the variable HOME in place of ~ before a slash. Error(config) where HOME is not set.
+/// `path` with the value of HOME in place of ~ before a slash. Error(config) where HOME is not set.
 std::string with_home(std::string path);
 
 /// The same for all fields that are paths.

@@ -17,9 +17,8 @@ enum class FaultAction {
   quit,     ///< calls exit(0), as a program that ends in the middle without an error
   term,     ///< SIGTERM, as a batch system would: the run ends cleanly
   lose,     ///< throws as if a connection to another rank had broken
-  loop,     ///< runs an endless loop, as code that waits for an event that never comes
-  corrupt,  ///< changes a value of its parameters, as a flipped bit would; the caller, which has the parameters, does
-            ///< it
+  loop,     ///< runs an endless loop, like code that waits for an event that never occurs
+  corrupt,  ///< changes a value of its parameters, as a flipped bit would; done by the caller, which has the parameters
   slow,     ///< takes longer than other ranks for this step and all later steps
 };
 

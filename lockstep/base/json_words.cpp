@@ -38,12 +38,12 @@ std::string_view in_words(std::string_view type) {
 constexpr std::string_view kPython =
     "; it looks like what Python's str() and print() write: write JSON with json.dumps()";
 
-/// Of the parser's message, which ends with what it read last.
+/// The part of the parser's message that ends with its last input.
 bool looks_like_python(std::string_view text) {
   const auto read = after(text, "last read: '");
   const auto token = read.substr(0, read.rfind('\''));
   if (token.ends_with('\'')) return true;
-  const bool begins_so = text.find("line 1, column 1:") != std::string_view::npos;  // any word may
+  const bool begins_so = text.find("line 1, column 1:") != std::string_view::npos;  // any word may begin there
   return !begins_so && (token.ends_with('N') || token.ends_with('T') || token.ends_with('F'));
 }
 

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// `text` so that it can stand between tags and in an attribute's value, in either kind of quotes.
+/// `text` in a form for use between tags and in an attribute's value, in either kind of quotes.
 std::string escaped_markup(std::string_view text);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Version 1 writes a number near the largest where there is no limit.
+/// Version 1 reports a number near the largest where no limit is set.
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 60;
 
 /// The number behind `name` in lines of names and numbers.
@@ -54,7 +54,7 @@ std::optional<std::filesystem::path> group_of(const std::filesystem::path& proc,
     std::istringstream names(line.substr(first + 1, second - first - 1));
     bool found = names.str() == version.folder;
     for (std::string name; std::getline(names, name, ',');) found = found || name == version.folder;
-    if (found) return line.substr(second + 2);  // behind the slash
+    if (found) return line.substr(second + 2);  // the path follows the slash
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// The name that a misspelt one most likely means.
+// The name that a misspelt name most likely means.
 #include <lockstep/base/nearest.h>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Whether a distance can be a typing mistake: at most a third of the letters.
+// Whether a distance is small enough for a typing mistake: at most a third of the letters.
 bool is_slip(std::size_t distance, std::size_t size, std::size_t other_size) {
   const std::size_t allowed = std::max<std::size_t>(std::max(size, other_size) / 3, 1);
   return distance == 0 || (distance <= allowed && distance < std::min(size, other_size));

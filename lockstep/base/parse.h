@@ -1,5 +1,5 @@
-// Strict reading of scalars written by people: all of the text must be the value, or there is no value. Blanks around
-// it are taken off by trimmed().
+// Strict reading of scalars written by users: the whole text must be the value, otherwise there is no value. trimmed()
+// removes blanks around it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::optional<bool> parse_bool(std::string_view text);
 /// A number of bytes: a non-negative integer with an optional K, M, G or T (powers of 1024), e.g. "64K", "512".
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
-/// The text from its first to its last character that is none of `blanks`.
+/// The text from its first to its last character that is not in `blanks`.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 
 }  // namespace lockstep

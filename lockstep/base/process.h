@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// How a process ended: by `exit` with a code, or by a signal.
+/// The end of a process: by `exit` with a code, or by a signal.
 struct ExitStatus {
   int code = 0;
   int signal = 0;  ///< 0 when it exited by itself
@@ -39,14 +39,14 @@ struct ChildOptions {
   ChildStream out = ChildStream::inherit;
   ChildStream err = ChildStream::inherit;
   /// The child gets SIGKILL when the thread that spawned it ends, so spawn it from a thread that lives as long as the
-  /// child should.
+  /// child has to.
   bool dies_with_parent = true;
   /// Descriptors that the child inherits with their numbers although they are marked close-on-exec.
   std::vector<int> kept_descriptors{};
 };
 
-/// A process that already runs: leader of its own process group, and a child of this process, or becoming one because
-/// its parent ends (this process is the subreaper).
+/// A process that already runs: leader of its own process group, and a child of this process, or about to become one
+/// because its parent ends (this process is the subreaper).
 struct RunningChild {
   pid_t pid = -1;
   UniqueFd pidfd{};
@@ -74,7 +74,7 @@ class Child {
   /// Readable (poll) once the child has ended.
   int end_fd() const noexcept { return pidfd_.get(); }
 
-  /// Read ends of the child's streams; closed unless ChildStream::pipe was asked for.
+  /// Read ends of the child's streams; closed unless ChildStream::pipe was set.
   UniqueFd& out() noexcept { return out_; }
   UniqueFd& err() noexcept { return err_; }
 

@@ -8,7 +8,8 @@
 namespace lockstep {
 
 /// Each of the first ten refusals of a minute gets a line. One line at the end of the minute gives the number of the
-/// other refusals and the last of them. So a client that connects endlessly does not fill the disk. Not thread-safe.
+/// other refusals and the last of them. A client that connects endlessly therefore does not fill the disk. Not
+/// thread-safe.
 class RefusalLog {
  public:
   using Time = std::chrono::steady_clock::time_point;

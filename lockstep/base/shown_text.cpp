@@ -14,7 +14,7 @@ using namespace std::string_view_literals;
 
 namespace {
 
-/// Terminals obey C1 controls as well, and marks of direction show a text in another order than it is in.
+/// Terminals also interpret C1 controls, and direction marks display a text in another order than it is stored.
 bool prints(char32_t code) {
   const bool is_control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool is_mark = (code >= 0x200E && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
@@ -46,7 +46,7 @@ std::string escaped(std::string_view text, bool keeps_lines) {
   return out;
 }
 
-/// The largest end of at most `most` bytes that splits no character.
+/// The largest length of at most `most` bytes that splits no character.
 std::size_t end_of_characters(std::string_view text, std::size_t most) {
   std::size_t end = most;
   const auto inside_a_character = [&] { return (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U; };
@@ -56,7 +56,7 @@ std::size_t end_of_characters(std::string_view text, std::size_t most) {
 
 constexpr std::size_t kLongestLine = 3000;
 
-/// Of printable text.
+/// Does the same for printable text.
 std::string without_middle(std::string_view line) {
   constexpr std::size_t kBeginning = 1500, kEnd = 1000;
   if (line.size() <= kLongestLine) return std::string(line);

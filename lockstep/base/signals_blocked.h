@@ -1,4 +1,4 @@
-// Blocked signals, for the start of a thread or process that is not to handle those of the program.
+// Blocked signals, for the start of a thread or process that must not handle those of the program.
 #pragma once
 
 #include <pthread.h>
@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Blocks all signals; threads that are started meanwhile block them for all their life, and so do
-/// processes, unless they unblock them.
+/// Blocks all signals; threads and processes that are started meanwhile inherit the block, until they unblock the
+/// signals.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

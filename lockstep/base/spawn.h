@@ -5,11 +5,11 @@
 
 namespace lockstep::detail {
 
-/// Returns once the program runs. Throws as Child's constructor does, and then releases all resources.
+/// Returns once the program runs. On failure, throws the errors of Child's constructor and releases all resources.
 RunningChild spawn(const ChildOptions& options);
 
 /// The file of a program: `name` itself if it contains a '/', else the first executable file of that name in the PATH
-/// of `environment`. Error(invalid_argument) when there is none.
+/// of `environment`. Error(invalid_argument) when no such file exists.
 std::string find_program(const std::string& name, const Environment& environment);
 
 }  // namespace lockstep::detail

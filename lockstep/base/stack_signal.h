@@ -1,4 +1,5 @@
-// The signal by which a launcher asks a process that does not end for its stack trace, and the handler that prints it.
+// The signal by which a launcher requests a stack trace from a process that does not end, and the handler that prints
+// it.
 #pragma once
 
 #include <array>

@@ -46,7 +46,7 @@ struct CollectiveMark {
 struct RankProgress {
   std::optional<std::int64_t> step;     ///< the last step that the program reported as complete
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
-  std::optional<CollectiveMark> begun;  ///< the last
+  std::optional<CollectiveMark> begun;  ///< the last collective that began
   std::optional<CollectiveMark> ended;  ///< the last that has ended; equal to `begun` once that has ended
   std::chrono::milliseconds since_begun{0};
 

@@ -79,7 +79,7 @@ class StrictBuilder final : public json::json_sax_t {
   std::size_t deepest_;
   json root_;
   std::vector<json*> open_;
-  json* member_ = nullptr;  ///< of the innermost object, whose value comes next
+  json* member_ = nullptr;  ///< the member of the innermost object whose value follows
   std::string mistake_;
 };
 

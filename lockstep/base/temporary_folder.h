@@ -1,4 +1,4 @@
-// A folder that is removed, with all it holds, at the end of the scope.
+// A folder that is removed, with all its contents, at the end of the scope.
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@ class TextLines {
     }
   }
 
-  /// The text from this line and column on; empty where there is none.
+  /// The text from this line and column on; empty where the text has no such place.
   std::string_view from(int line, int column = 0) const {
     if (line < 0 || static_cast<std::size_t>(line) >= begins_.size()) return {};
     const auto begin = begins_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column);

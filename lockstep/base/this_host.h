@@ -21,7 +21,7 @@ std::optional<std::string> namespace_id(const char* file);
 std::string given_host_identity();
 
 /// The identity of processes that can share memory: that of the machine (its boot id) and of the network and user
-/// namespaces this process is in; LOCKSTEP_HOST_ID where it is set. Memory files go to the other ranks over a local
+/// namespaces of this process; LOCKSTEP_HOST_ID where it is set. Memory files are sent to the other ranks over a local
 /// socket whose name belongs to the network namespace, and whose ends must be of one user; containers that differ only
 /// in their IPC, mount or PID namespaces can share memory.
 std::string host_identity();

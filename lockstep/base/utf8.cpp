@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Letters, each before those that are composed of it and marks.
+/// Letters, each followed by the letters that are composed of it and marks.
 constexpr std::array kComposed = {
     std::u32string_view(U"AÀÁÂÃÄÅĀĂĄḀẠẢẤẦẨẪẬẮẰẲẴẶ"),
     std::u32string_view(U"BḂḄḆ"),
@@ -113,7 +113,7 @@ constexpr std::array kComposed = {
 
 bool is_mark(char32_t code) { return (code >= 0x300 && code <= 0x36F) || code == 0x3099 || code == 0x309A; }
 
-/// The letters without marks; syllables of Hangul as their parts; bytes that are not UTF-8 as they are.
+/// The text with letters without marks and syllables of Hangul as their parts; bytes that are not UTF-8 stay unchanged.
 std::u32string letters_of(std::string_view text) {
   constexpr char32_t kFirstSyllable = 0xAC00, kLastSyllable = 0xD7A3, kSyllables = 588, kEnds = 28;
   std::u32string letters;

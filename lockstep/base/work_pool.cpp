@@ -1,4 +1,4 @@
-// A thread pool with a bounded queue; the first exception of a task is thrown again by wait().
+// A thread pool with a bounded queue; wait() rethrows the first exception of a task.
 #include <lockstep/base/work_pool.h>
 
 #include <utility>

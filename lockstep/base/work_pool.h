@@ -1,4 +1,4 @@
-// A few threads that do work for another thread, which goes on meanwhile.
+// A few threads that work for another thread, which continues meanwhile.
 #pragma once
 
 #include <condition_variable>
@@ -11,19 +11,19 @@
 
 namespace lockstep {
 
-/// One thread uses it. Its destructor waits for work that has begun, and drops the rest.
+/// For use by one thread. Its destructor waits for running tasks, and drops the rest.
 class WorkPool {
  public:
-  /// Without threads, work is done at once by the caller.
+  /// Without threads, the caller runs each task at once.
   explicit WorkPool(int threads);
   ~WorkPool();
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// Waits while four times as many pieces of work as threads have not begun, so that what they hold stays bounded.
+  /// Waits while the queue has four times as many tasks as threads, so that their memory stays bounded.
   void add(std::function<void()> work);
 
-  /// Until all work is done. Throws the first exception that a piece of work threw since the last wait.
+  /// Waits until all tasks have ended. Throws the first exception that a task threw since the last wait.
   void wait();
 
  private:

@@ -1,4 +1,4 @@
-// A trial of an output path: its folder must exist, and a temporary file is created there and removed.
+// A test of an output path: its folder must exist, and a temporary file is created there and removed.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/writable_file.h>

@@ -17,7 +17,7 @@ bool indented_with_tab(std::string_view text) {
   return indentation.find('\t') != std::string_view::npos;
 }
 
-// Rewrites messages of yaml-cpp, which are meant for authors of parsers, for users.
+// Rewords messages of yaml-cpp, which are meant for authors of parsers, for users.
 std::string explain(const std::string& message) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExplanations = {{
       {"illegal map value",

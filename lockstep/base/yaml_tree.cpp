@@ -36,22 +36,22 @@ void add_missing(std::vector<ConfigNode::Entry>& entries, ConfigNode& map) {
   }
 }
 
-// A node with all that is in it.
+// A node with all its contents.
 struct Whole {
   ConfigNode node;
   int nodes = 1;
-  int height = 0;  // of what is in it
+  int height = 0;  // the height of its contents
 };
 
-// A list or map whose end is still to come.
+// A list or map that has not ended yet.
 struct Open {
   Whole whole;
   YAML::anchor_t anchor = 0;
   bool has_key = false;
   std::string key{};
   int key_line = 0;
-  ConfigNode merged{};                           // by "<<"
-  std::unordered_map<std::string, int> lines{};  // of the keys
+  ConfigNode merged{};                           // merged by "<<"
+  std::unordered_map<std::string, int> lines{};  // the lines of the keys
 };
 
 class TreeBuilder final : public YAML::EventHandler {
@@ -64,7 +64,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    // yaml-cpp takes the comma for an empty document, again and again without end.
+    // yaml-cpp reads the comma as an empty document, in an endless loop.
     const bool again = documents_ > 0 && mark.pos == document_begin_;
     document_begin_ = mark.pos;
     if (again || lines_.from(mark.line, mark.column).starts_with(',')) {
@@ -90,11 +90,11 @@ class TreeBuilder final : public YAML::EventHandler {
     add(std::move(scalar), anchor);
   }
 
-  // What an anchor stands for has the place of the anchor.
+  // The value of an alias has the position of the anchor.
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     begin_node(mark);
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) fail_too_deep(mark);  // it is not complete: this is a part of it
+    if (found == anchors_.end()) fail_too_deep(mark);  // the anchor is not complete: the alias is a part of it
     check_size(mark, found->second.nodes, found->second.height);
     add(found->second, 0);
   }
@@ -192,7 +192,7 @@ class TreeBuilder final : public YAML::EventHandler {
     add(std::move(done.whole), done.anchor);
   }
 
-  // A node that is complete.
+  // Adds a complete node.
   void add(Whole whole, YAML::anchor_t anchor) {
     if (anchor != 0) anchors_.insert_or_assign(anchor, whole);
     if (open_.empty()) {
@@ -214,7 +214,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void begin_entry(Open& map, const ConfigNode& key) {
-    // Said at the end, because yaml-cpp takes brackets that are never closed for keys, too.
+    // Reported at the end, because yaml-cpp also reads unclosed brackets as keys.
     if (key.kind != Kind::scalar && !wrong_key_) wrong_key_ = key.position.line;
     map.has_key = true;
     map.key = key.scalar;
@@ -248,8 +248,8 @@ class TreeBuilder final : public YAML::EventHandler {
   int documents_ = 0;
   int document_begin_ = 0;
   std::optional<ConfigNode> root_;
-  std::optional<int> wrong_key_;  // line of the first key that is a list, a section or nothing
-  std::vector<Open> open_;        // from the root on
+  std::optional<int> wrong_key_;  // line of the first key that is a list, a section or null
+  std::vector<Open> open_;        // the open lists and maps from the root on
   std::unordered_map<YAML::anchor_t, Whole> anchors_;
 };
 

@@ -1,4 +1,4 @@
-// `lockstep bench`: how fast are the collectives here, and are they right?
+// `lockstep bench`: the speed of collectives on this machine, and a check of their results.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
@@ -120,7 +120,7 @@ nlohmann::json run_backend(const BenchArguments& arguments, const std::string& b
   ChildOptions child;
   child.arguments = worker_command(arguments, backend);
   child.environment = current_environment();
-  child.environment->erase("LOCKSTEP_BACKEND");  // --backend names one
+  child.environment->erase("LOCKSTEP_BACKEND");  // --backend has priority
   const Captured captured = run_and_capture(child, std::chrono::minutes(10));
   const auto start = captured.out.find("[{");
   if (!captured.status.ok() || start == std::string::npos) {
@@ -130,7 +130,7 @@ nlohmann::json run_backend(const BenchArguments& arguments, const std::string& b
   return nlohmann::json::parse(captured.out.substr(start, captured.out.find('\n', start) - start));
 }
 
-/// The rounds' median time for each row; right only if it was right in every round.
+/// The median time of all rounds for each row; its values are correct only if they were correct in every round.
 nlohmann::json combine(const std::vector<nlohmann::json>& rounds) {
   nlohmann::json result = rounds.front();
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -158,7 +158,7 @@ void print_table(const nlohmann::json& rows) {
   }
 }
 
-/// `lockstep bench dispatch`: this process alone.
+/// `lockstep bench dispatch`: in this process only.
 int bench_dispatch(const BenchArguments& arguments) {
   set_num_threads(1);
   nlohmann::json all = nlohmann::json::array();
@@ -174,7 +174,7 @@ int bench_dispatch(const BenchArguments& arguments) {
 
 int bench(const BenchArguments& arguments) {
   if (arguments.op == kDispatch) return bench_dispatch(arguments);
-  request_of(arguments);  // complains before anything is started
+  request_of(arguments);  // reports errors before any process is started
   if (!arguments.json.empty()) require_writable_file(arguments.json, "--json");
   std::vector<std::vector<nlohmann::json>> rounds(arguments.backends.size());
   for (int round = 0; round < arguments.rounds; ++round) {

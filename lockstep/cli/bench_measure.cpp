@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A collective ready to run again and again on the same memory.
+/// A prepared collective, which can run repeatedly on the same memory.
 struct Subject {
   std::function<void()> fill;  ///< the input for `check`, different on each rank
   std::function<void()> run;

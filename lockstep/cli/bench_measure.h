@@ -14,13 +14,13 @@ namespace lockstep::cli {
 struct BenchRequest {
   std::string op = "all_reduce";
   std::vector<std::int64_t> sizes;  ///< bytes of the larger of input and output on one rank; rounded up to whole rows
-  bool ordinary_memory = false;     ///< torch's own memory instead of `allocate`'s
+  bool ordinary_memory = false;     ///< memory of libtorch's allocator instead of `allocate`
   int repeats = 9;                  ///< timed batches; the median counts
 };
 
-/// One size. Bandwidths in GB/s (1e9 bytes): `algbw` is bytes / time; `busbw` is what each rank had to move at least,
-/// algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, and 1 for broadcast, as
-/// NVIDIA's nccl-tests define it.
+/// One size. Bandwidths in GB/s (1e9 bytes): `algbw` is bytes / time; `busbw` is the least that each rank had to
+/// transfer, algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, and 1 for
+/// broadcast, as NVIDIA's nccl-tests define it.
 struct BenchRow {
   std::int64_t bytes = 0;
   double microseconds = 0;
@@ -43,8 +43,8 @@ struct DispatchRow {
   double global_ns = 0;  ///< on global tensors of the same sizes, everything decided already
 };
 
-/// Single operators on small tensors, and a whole training step of an MLP of hidden size 256. Meant for a group of one
-/// rank, where nothing is sent. Plain and global calls take turns; medians of `rounds`.
+/// Single operators on small tensors, and a whole training step of an MLP of hidden size 256. For a group of one
+/// rank, which sends nothing. Plain and global calls take turns; medians of `rounds`.
 std::vector<DispatchRow> measure_dispatch(const Group& group, int rounds);
 
 }  // namespace lockstep::cli

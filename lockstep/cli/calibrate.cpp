@@ -58,7 +58,7 @@ int calibrate(const CalibrateArguments& arguments) {
   options.backend = arguments.backend;
   options.device = arguments.device;
   const Group group = init(options);
-  // Before the measurement, which takes its time.
+  // Before the measurement, which takes long.
   if (group.rank() == 0) require_writable_file(arguments.out, "--out");
   auto measure = arguments.measure;
   measure.dtype = train::autocast_dtype(arguments.autocast, arguments.device != "cpu").value_or(at::kFloat);

@@ -1,4 +1,4 @@
-// `lockstep certs init`: certificates for people who have no authority of their own.
+// `lockstep certs init`: certificates for users without a certificate authority.
 #include <lockstep/cli/command.h>
 #include <lockstep/net/certificates/make_certificates.h>
 

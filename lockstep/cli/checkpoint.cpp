@@ -1,4 +1,4 @@
-// `lockstep checkpoint`: shows checkpoints, merges those in parts to one file, and divides them differently.
+// `lockstep checkpoint`: shows checkpoints, merges sharded ones into one file, and reshards them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>
@@ -60,7 +60,7 @@ void print_tensors(const ShardedIndex& index) {
   }
 }
 
-/// What was saved with the tensors; of a run, where it stands.
+/// The metadata that was saved with the tensors; for a run, its progress.
 void print_metadata(const std::map<std::string, std::string, std::less<>>& metadata) {
   constexpr std::size_t kLongest = 200;
   for (const auto& [key, value] : metadata) {
@@ -195,7 +195,7 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       const auto index = train::read_index(arguments->folder);
       if (!arguments->shard_size.empty()) {
         train::ShardReader reader(arguments->folder, index);
-        // Of a run, the optimizer's state is nobody else's.
+        // In a run's checkpoint, only this run uses the optimizer's state.
         const auto* const prefix = index.metadata.contains(train::kRunStateKey) ? "model." : "";
         const auto size = read_shard_size(arguments->shard_size);
         const auto count = train::merge_to_shards(reader, arguments->out, size, prefix);

@@ -17,14 +17,14 @@ using cluster::kFailed;
 using cluster::kOk;
 using cluster::kUsage;
 
-/// What the command line asked for; its result is the exit code.
+/// The selected command; its result is the exit code.
 using Action = std::function<int()>;
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);
-// `program` is what read_run_line found behind the flags, by the time the action runs.
+// When the action runs, `program` has the arguments that read_run_line() found after the flags.
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);

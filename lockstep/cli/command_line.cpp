@@ -39,7 +39,7 @@ constexpr const char* kDescription =
     "\n"
     "'lockstep COMMAND --help' explains a command.";
 
-/// What a flag that the command does not have may mean.
+/// The probable meaning of a flag that the command lacks.
 std::string meant_by_extras(const CLI::App& command, const CLI::ParseError& error) {
   const bool is_answered = std::string_view(error.what()).find("; here") != std::string_view::npos;
   if (is_answered || dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
@@ -69,7 +69,7 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::sp
   return kUsage;
 }
 
-/// CLI11 would only say that some command is required.
+/// A check of our own, because CLI11 would only report that a command is required.
 void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return;
   std::vector<std::string> names;
@@ -81,7 +81,7 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
        did_you_mean(wanted, names), fmt::join(names, ", "));
 }
 
-/// Every relative path would fail with "No such file or directory".
+/// A check of the current folder: without it, every relative path would fail with "No such file or directory".
 void require_current_folder() {
   std::error_code failed;
   static_cast<void>(std::filesystem::current_path(failed));
@@ -127,7 +127,7 @@ int parse_and_act(int argc, char** argv) {
   require_known_command(app, arguments);
   const std::vector<PetDefault> defaults = prepare_launcher(app, arguments, program);
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order
     app.parse(std::move(arguments));
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);
@@ -142,7 +142,7 @@ int report(const std::exception& error) {
   return cluster::end_with(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
-/// The whole program: parses, acts, prints errors to stderr as `lockstep: error: ...`.
+/// The whole program: parses the command, executes it, prints errors to stderr as `lockstep: error: ...`.
 int run_command_line(int argc, char** argv) noexcept {
   try {
     return parse_and_act(argc, argv);

@@ -11,22 +11,22 @@
 
 namespace lockstep::cli {
 
-/// Takes `key.path=value` arguments, which stay where they are: `overrides` must outlive `command`.
+/// Accepts `key.path=value` arguments. They are stored in `overrides`, which must outlive `command`.
 inline void add_override_keys(CLI::App& command, std::vector<std::string>& overrides, const std::string& help) {
-  // CLI11 2.4 refuses a name with '='.
+  // CLI11 2.4 rejects a name with '='.
   command.add_option("KEYS", overrides, help)->type_name("KEY=VALUE");
 }
 
 /// The options of commands that read only the section `cluster` of a configuration.
 struct ClusterConfig {
-  std::string file;  ///< empty: none
+  std::string file;  ///< empty: no file
   std::vector<std::string> overrides;
 };
 
 /// Adds --config FILE and KEY=VALUE.
 std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command);
 
-/// Error(config) as read_run_config's; without a file, for overrides of other sections too.
+/// Error(config) as in read_run_config(); without a file, also for overrides of other sections.
 ClusterOptions read_cluster_options(const ClusterConfig& config);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// `lockstep convert`: configurations and jobs of other programs, which become ours. No libtorch.
+// `lockstep convert`: the conversion of configurations and jobs of other programs. No libtorch.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
@@ -39,7 +39,7 @@ constexpr const char* kMindocrFooter =
 constexpr const char* kJobFooter =
     "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
 
-/// What a file became, and what is to be said of it.
+/// The result of the conversion of a file, and remarks on it.
 struct Result {
   std::string text;
   std::vector<std::string> remarks;

@@ -155,7 +155,7 @@ void add_check(CLI::App& data, Action& chosen) {
   CLI::App* command =
       data.add_subcommand("check", "Verify a data set's layout, sizes and labels, and say what is wrong where");
   const auto arguments = std::make_shared<CheckArguments>();
-  // CLI11 2.4 refuses a name with '='.
+  // CLI11 2.4 rejects a name with '='.
   command
       ->add_option("DIR", arguments->words,
                    "The folder that holds the data set's files; with --config KEY=VALUE, which override it")

@@ -1,4 +1,4 @@
-// `lockstep doctor`: what would keep a job from running here, before one is started.
+// `lockstep doctor`: checks of this machine for problems that would prevent a job, before a job is started.
 #include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
@@ -75,7 +75,7 @@ Start start_of(const DoctorArguments& arguments) {
        start.world.evidence);
 }
 
-/// Where one process stands for all ranks of its node, it is the node's only one here.
+/// The world with one rank on each node: here one process represents all ranks of its node.
 World one_rank_a_node(const Start& start) {
   World world = start.world;
   world.rank /= start.ranks;

@@ -1,4 +1,4 @@
-// `lockstep` as it is called: starts ranks where that needs no libtorch, and becomes the whole program otherwise.
+// The small executable `lockstep`: starts ranks if that needs no libtorch, and executes the whole program otherwise.
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
@@ -35,11 +35,11 @@ namespace lockstep::cli {
 namespace {
 
 struct ForkStart {
-  std::optional<int> exit_code{};  ///< of the job, or of an error; nullopt: the whole program is to do what was asked
-  bool spawn = false;              ///< which is not to try this again
+  std::optional<int> exit_code{};  ///< of the job, or of an error; nullopt: the whole program must execute the command
+  bool spawn = false;              ///< the whole program must not try to fork again
 };
 
-/// GPUs are libtorch's to count.
+/// Only libtorch can count GPUs.
 bool counts_gpus(const std::string& processes) { return processes == "gpu" || processes == "auto"; }
 
 struct ParsedCommand {
@@ -47,7 +47,7 @@ struct ParsedCommand {
   std::vector<std::string> remarks;
 };
 
-/// Throws whatever there is to say against the words, and for questions; nullopt for jobs of other kinds.
+/// Throws for errors in the arguments and for --help and the like; nullopt for jobs of other kinds.
 std::optional<ParsedCommand> read_job(std::vector<std::string> words) {
   CLI::App app;
   const auto run = add_run_command(app, LaunchStyle::run);
@@ -55,7 +55,7 @@ std::optional<ParsedCommand> read_job(std::vector<std::string> words) {
   const LaunchStyle style = words.front() == "run" ? LaunchStyle::run : LaunchStyle::launch;
   std::vector<std::string> program;
   prepare_launcher(app, words, program);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 expects the reverse order
   app.parse(std::move(words));
   RunArguments& arguments = *(style == LaunchStyle::run ? run : launch).arguments;
   translate_arguments(arguments, current_environment());
@@ -72,13 +72,13 @@ std::optional<ParsedCommand> find_job(const std::vector<std::string>& words) {
   try {
     return read_job(words);
   } catch (const std::exception&) {
-    return std::nullopt;  // the whole program finds the same, and says it
+    return std::nullopt;  // the whole program has the same error, and reports it
   }
 }
 
-/// Starts the ranks without libtorch, for jobs on this node whose ranks can be forks of a fork server. `words` are
-/// those behind "lockstep". Everything that is out of the ordinary (questions, errors, several nodes, programs of other
-/// kinds) is left to the whole program: nothing has happened then.
+/// Starts the ranks without libtorch, for jobs on this node whose ranks can be forks of a fork server. `words` are the
+/// arguments after "lockstep". All other cases (--help, errors, several nodes, programs of other kinds) are left to the
+/// whole program: this function has no effect then.
 ForkStart start_by_forking(const std::vector<std::string>& words) {
   const auto found = find_job(words);
   if (!found) return {};
@@ -92,7 +92,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     cluster::LaunchWays ways;
     std::optional<cluster::LockstepStoreHost> own_store;
     std::optional<cluster::JobService> service;
-    // What the ranks depend on is here: a process that hosted it could be lost alone.
+    // This process hosts the services that the ranks depend on, because a separate host process could be lost alone.
     ways.host = [&](int ranks, UniqueFd events) {
       own_store.emplace();
       cluster::Hosted hosted{own_store->port(), own_store->address()};
@@ -101,7 +101,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     };
     ways.helpers = [&] { return attempt.helpers(); };
     ways.fork = [&](const std::vector<ChildOptions>& ranks) {
-      if (began) return attempt.fork(options, ranks);  // one that takes a lost one's place, if need be without a fork
+      if (began) return attempt.fork(options, ranks);  // a replacement of a lost rank, without a fork if necessary
       auto forked = attempt.server().fork(ranks);
       began = true;
       return std::optional(std::move(forked));
@@ -115,7 +115,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
   }
 }
 
-/// Returns when it cannot.
+/// Returns only on failure.
 int become_whole_program(std::vector<std::string> words) {
   const std::string program = whole_program_beside().string();
   std::vector<char*> arguments;
@@ -145,8 +145,9 @@ int start(std::vector<std::string> words) {
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
-  // UCX, which a newer libtorch loads with Open MPI 5, would take SIGHUP for turning on its debugging: a run would not
-  // end by it.
+  // UCX, which a newer libtorch loads with Open MPI 5, would handle SIGHUP to enable its debugging: then SIGHUP would
+  // not
+  // end a run.
   ::setenv("UCX_DEBUG_SIGNO", "0", /*overwrite=*/0);
   try {
     return lockstep::cli::start({argv, argv + argc});

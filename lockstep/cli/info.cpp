@@ -1,4 +1,4 @@
-// `lockstep info`: what this build is and can do.
+// `lockstep info`: the version and the features of this build.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
@@ -37,7 +37,7 @@ std::string cuda_libraries() {
   if (!cuda.hasCUDART()) return "none: this libtorch is for CPUs";
   auto text = detail::cuda_version();
   if (cuda.hasCuDNN()) {
-    const auto number = cuda.versionCuDNN();  // 8907, and since 9 90100
+    const auto number = cuda.versionCuDNN();  // 8907 for version 8, 90100 for version 9
     const auto major = number < 90000 ? number / 1000 : number / 10000;
     const auto rest = number < 90000 ? number % 1000 : number % 10000;
     text += fmt::format(", cuDNN {}.{}.{}", major, rest / 100, rest % 100);
@@ -55,7 +55,8 @@ std::string gpus() {
   return count == 0 ? "no GPU" : fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
-/// Above the program: in its prefix where it is installed, in the source where it was built. Empty: not there.
+/// A file in a folder above the program: `installed` in the install prefix, `built` in the source tree. Empty: not
+/// found.
 std::string file_above(const char* installed, const char* built) {
   std::error_code unknown;
   const auto program = this_program();
@@ -82,7 +83,7 @@ int print_info() {
   fmt::print("models     {}\n", fmt::join(train::names_of(parts.models), ", "));
   fmt::print("data sets  {}\n", fmt::join(train::names_of(parts.data), ", "));
   fmt::print("here       {} CPUs, {}\n", usable_cpus(), gpus());
-  // A file of each, so that other folders of these names are none.
+  // The check is for a file in each folder, so that other folders of these names do not match.
   print_folder("configs", "share/lockstep/configs/mlp_mnist.yaml", "configs/mlp_mnist.yaml");
   print_folder("examples", "share/lockstep/examples/own_model.cpp", "examples/own_model.cpp");
   print_folder("docs", "share/doc/lockstep/docs/tutorial.md", "docs/tutorial.md");

@@ -20,7 +20,7 @@ std::optional<int> run_kube_command(const std::vector<std::string>& words) {
   add_convert(app, chosen);
   auto arguments = words;
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order
     app.parse(std::move(arguments));
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);

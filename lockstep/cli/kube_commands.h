@@ -8,8 +8,8 @@
 
 namespace lockstep::cli {
 
-/// Parses and acts where `words` (without the program) begin with one of these commands; nullopt: they do not. Throws
-/// what the command throws.
+/// Parses and executes the command if `words` (without the program) begin with one of these commands; nullopt: they do
+/// not. Errors: those of the command.
 std::optional<int> run_kube_command(const std::vector<std::string>& words);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// `lockstep eval` and `lockstep predict`: the metrics of weights in a file, and what a model with them says of samples.
+// `lockstep eval` and `lockstep predict`: the metrics of weights in a file, and a model's predictions with them.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>

@@ -66,7 +66,7 @@ Endpoint parse_endpoint(const std::string& text, std::uint16_t default_port) {
   return {host, static_cast<std::uint16_t>(*port)};
 }
 
-/// torchrun's way to say "one node, any port": each launcher would take localhost for itself.
+/// In torchrun this means "one node, any port": each launcher would use its own localhost.
 bool asks_for_any_port(const NodeFlags& flags) { return flags.rdzv_endpoint.ends_with(":0"); }
 
 void check_port_of_endpoint(const NodeFlags& flags) {
@@ -113,7 +113,7 @@ void check(const NodeFlags& flags) {
   refuse("--rdzv_backend '{}' is none that there is; there are static, c10d and etcd", backend);
 }
 
-/// RANK and WORLD_SIZE of a shell, in which nobody started several of these.
+/// Whether RANK and WORLD_SIZE are set by hand in a shell, where no outer launcher started several launchers.
 bool set_by_hand(const World& outer, const Environment& environment) {
   return outer.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
 }
@@ -219,7 +219,7 @@ bool names_nodes(const NodeFlags& flags) {
 void set_msrun_rendezvous(NodeFlags& nodes, std::int64_t count) {
   if (nodes.node_rank == -1) nodes.node_rank.reset();
   if (count == 1) {
-    // msrun starts its scheduler there, and the ranks of one node meet at a free port.
+    // msrun starts its scheduler at this address; the rendezvous of ranks on one node is a free port.
     nodes.node_rank.reset();
     nodes.master_addr.reset();
     nodes.master_port.reset();
@@ -232,7 +232,7 @@ void set_msrun_rendezvous(NodeFlags& nodes, std::int64_t count) {
   }
   if (!nodes.master_port) nodes.master_port = kMsrunPort;
   if (nodes.node_rank) return;
-  nodes.rdzv_backend = "c10d";  // nodes without numbers
+  nodes.rdzv_backend = "c10d";  // for nodes without numbers
   nodes.rdzv_endpoint = fmt::format("{}:{}", *nodes.master_addr, *nodes.master_port);
   nodes.master_addr.reset();
   nodes.master_port.reset();
@@ -326,7 +326,7 @@ std::vector<HostSlots> read_hosts(const NodeFlags& flags, const Environment& env
 int own_index(const std::vector<HostSlots>& hosts, const Environment& environment) {
   NodeList list;
   for (const HostSlots& host : hosts) list.addresses.push_back(host.host);
-  list.ctrl_port = kStaticPort;  // of no meaning for the index
+  list.ctrl_port = kStaticPort;  // irrelevant for the index
   return detail::start_of_node_list(list, detail::find_own_nodes(list), environment).world.rank;
 }
 

@@ -16,10 +16,10 @@ class App;
 
 namespace lockstep::cli {
 
-/// Where a job of several nodes meets, unless told: torch.distributed.launch's.
+/// The default port of the rendezvous of a job on several nodes: that of torch.distributed.launch.
 inline constexpr std::uint16_t kStaticPort = 29500;
 
-/// Ranks that are replaced in place unless the user says otherwise.
+/// The default number of ranks that are replaced in place.
 inline constexpr int kReplacements = 3;
 
 struct NodeFlags {
@@ -32,11 +32,11 @@ struct NodeFlags {
   std::string rdzv_id;
   std::string rdzv_conf;
   bool standalone = false;
-  std::optional<std::int64_t> max_restarts;  ///< not given: kReplacements, and all ranks are not restarted
+  std::optional<std::int64_t> max_restarts;  ///< not given: kReplacements, and no restart of all ranks
   std::string on_loss = "replace";
   std::string monitor_interval = "0.1";
   std::string local_addr;
-  std::string nodes;     ///< addresses separated by commas, instead of all the above
+  std::string nodes;     ///< addresses separated by commas, instead of all flags above
   std::string hosts;     ///< the same with slots, "a:4,b:4"; auto: those of the batch system
   std::string hostfile;  ///< a file of hosts
   std::optional<std::int64_t> ctrl_port;
@@ -55,16 +55,17 @@ struct MsrunFlags {
 
 void add_msrun_flags(CLI::App& command, MsrunFlags& flags);
 
-/// Writes msrun's flags as the others, which they must not be beside: so many ranks on each of so many nodes.
-/// `processes` is --nproc-per-node, empty when it was not given. Error(invalid_argument) for flags that break a rule.
+/// Converts msrun's flags to the number of nodes and of ranks on each node. They must not be combined with torchrun's
+/// flags. `processes` is --nproc-per-node, empty when it was not given. Error(invalid_argument) for flags that break a
+/// rule.
 void apply_msrun_flags(const MsrunFlags& msrun, NodeFlags& nodes, std::string& processes);
 
-/// What msrun would do otherwise, to be said on stderr.
+/// Remarks for stderr on differences from msrun.
 std::vector<std::string> remarks_on_msrun(const MsrunFlags& flags);
 
-/// Writes --hosts and --hostfile as --nnodes, --node-rank, --master-addr and --nproc-per-node (`processes`, empty when
-/// it was not given). Nothing without them. Error(invalid_argument) beside flags that say the same, and when this
-/// machine is none of the hosts. Reads files and resolves names.
+/// Converts --hosts and --hostfile to --nnodes, --node-rank, --master-addr and --nproc-per-node (`processes`, empty
+/// when it was not given). No effect without them. Error(invalid_argument) if flags of the same meaning are given, too,
+/// and when this machine is none of the hosts. Reads files and resolves names.
 void apply_hosts(NodeFlags& nodes, std::string& processes, const Environment& environment);
 
 struct NodeCount {
@@ -80,28 +81,27 @@ struct Endpoint {
 /// How many lost ranks may be replaced in place. Error(invalid_argument) for a bad --on-loss.
 int replacements_of(const NodeFlags& flags);
 
-/// These read a few of the flags; Error(invalid_argument) when they break a rule.
+/// The following functions read some flags; Error(invalid_argument) when the flags break a rule.
 NodeCount node_count_of(const NodeFlags& flags);
 int given_node_rank(const NodeFlags& flags);
-/// --rdzv_endpoint, or else --master_addr and --master_port; nullopt when no place is given that other nodes could
-/// know.
+/// --rdzv_endpoint, or else --master_addr and --master_port; nullopt when no address is given that other nodes can use.
 std::optional<Endpoint> endpoint_of(const NodeFlags& flags, std::uint16_t default_port);
 
-/// The world of the first of `processes` ranks on this node; nullopt when the whole job is here and no place to meet is
-/// given. For jobs without an agent. Error(invalid_argument) for flags that are half given or
+/// The world of the first of `processes` ranks on this node; nullopt when the whole job is on this node and no
+/// rendezvous address is given. For jobs without an agent. Error(invalid_argument) for flags that are incomplete or
 /// contradict each other.
 std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const Environment& environment);
 
 /// Whether the whole job is on this node.
 bool is_one_node(const NodeFlags& flags);
 
-/// Whether the flags ask for several nodes that may come and go, or for restarts; `launch` is for the rest.
+/// Whether the flags require an elastic number of nodes, or restarts; `launch` starts all other jobs.
 /// Error(invalid_argument) for a --rdzv_backend that does not exist, and flags that contradict each other.
 bool needs_agent(const NodeFlags& flags);
 
-/// Of a launcher that is one of several processes of another one, for a job on this node alone: each of them would
-/// start the same job. Error(environment) under mpirun and srun, unless --standalone says that it is meant so; what to
-/// tell people under other launchers, which may keep several jobs apart; nullopt where there is nothing to say.
+/// Checks whether another launcher started this launcher as one of several processes, for a job on this node alone:
+/// each of them would start the same job. Error(environment) under mpirun and srun, unless --standalone is given; a
+/// remark for the user under other launchers, which may separate several jobs; nullopt without a remark.
 std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const Environment& environment);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// `lockstep operator`: brings the LockstepJobs of a Kubernetes cluster to their ends.
+// `lockstep operator`: the Kubernetes operator that runs the LockstepJobs of a cluster.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -75,7 +75,7 @@ kube::OperatorOptions options_of(const OperatorArguments& arguments) {
   options.space = arguments.space;
   options.elect_leader = !arguments.no_election;
   options.lease.space = arguments.lease_space;
-  // As leaders of Kubernetes' own controllers do: two thirds, and a little more than an eighth.
+  // The ratios of Kubernetes' own controllers: two thirds, and a little more than an eighth.
   const auto lease = std::chrono::milliseconds(static_cast<int>(arguments.lease_seconds * 1000));
   options.lease.duration = lease;
   options.lease.renew_deadline = lease * 2 / 3;
@@ -89,7 +89,7 @@ kube::OperatorOptions options_of(const OperatorArguments& arguments) {
   return options;
 }
 
-/// Runs until one of these signals comes, or until it ends by itself, with an error.
+/// Runs until one of these signals arrives, or until the operator ends with an error.
 void run_until_signal(const kube::OperatorOptions& options) {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -105,7 +105,7 @@ void run_until_signal(const kube::OperatorOptions& options) {
       trouble = std::current_exception();
     }
     ended = true;
-    ::pthread_kill(waiter, SIGHUP);  // blocked there, and waited for
+    ::pthread_kill(waiter, SIGHUP);  // the thread has blocked SIGHUP, and waits for it
   });
   int signal = 0;
   ::sigwait(&signals, &signal);

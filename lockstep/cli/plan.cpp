@@ -1,4 +1,4 @@
-// `lockstep plan`: how a configured run would be divided among devices that need not be there.
+// `lockstep plan`: the layout of a configured run on devices that need not exist.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>

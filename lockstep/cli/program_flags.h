@@ -1,4 +1,4 @@
-// The options of `lockstep run` and `lockstep launch` about PROGRAM: how it is run, where its output goes, and those
+// The options of `lockstep run` and `lockstep launch` about PROGRAM: how it is run, its output, and those
 // that are accepted as torchrun's.
 #pragma once
 
@@ -17,7 +17,7 @@ class App;
 
 namespace lockstep::cli {
 
-/// Whose ways a command has: torch.distributed.run's or torch.distributed.launch's.
+/// The conventions of a command: those of torch.distributed.run or of torch.distributed.launch.
 enum class LaunchStyle { run, launch };
 
 struct ProgramFlags {
@@ -30,7 +30,7 @@ struct ProgramFlags {
 
 void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags);
 
-/// `words` are PROGRAM and its arguments. Error(invalid_argument) when there are none, or for flags that contradict
+/// `words` are PROGRAM and its arguments. Error(invalid_argument) when they are empty, or for flags that contradict
 /// each other.
 cluster::RankProgram program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words);
 
@@ -48,17 +48,17 @@ struct OutputFlags {
 
 void add_output_flags(CLI::App& command, OutputFlags& flags);
 
-/// Error(invalid_argument) for values that are none.
+/// Error(invalid_argument) for invalid values.
 cluster::OutputOptions output_of(const OutputFlags& flags);
 
 /// Reads TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE too.
 cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& environment);
 
-/// One line for each flag that names local ranks which are not among `processes`: on another node they may be.
+/// One line for each flag that names local ranks outside `processes`; another node may have these ranks.
 std::vector<std::string> missing_ranks(const cluster::OutputOptions& output, int processes);
 
 /// Flags of torchrun about the start method and about features of Python or of plug-ins: their values are
-/// checked, and values that ask for features which Lockstep lacks are refused.
+/// checked, and values for features that Lockstep lacks are rejected.
 struct TorchrunFlags {
   std::string start_method{};
   std::string event_log_handler = "null";
@@ -69,10 +69,10 @@ struct TorchrunFlags {
 
 void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
 
-/// Error(invalid_argument) for a value that torchrun does not have either, and for one that asks for what is not here.
+/// Error(invalid_argument) for a value that torchrun rejects, too, and for a feature that Lockstep lacks.
 void check_torchrun_flags(const TorchrunFlags& flags);
 
-/// Error(invalid_argument) when CUDA_VISIBLE_DEVICES has fewer devices than there are ranks that are to see one each.
+/// Error(invalid_argument) when CUDA_VISIBLE_DEVICES has fewer devices than the node has ranks with one device each.
 void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const Environment& environment);
 
 /// How processes are to be started; `flags` have been checked.

@@ -1,4 +1,4 @@
-// The path of this executable, and of the whole program beside it (installed or in the build folder).
+// The paths of this executable and of the whole program (installed or in the build folder).
 #include <lockstep/base/error.h>
 #include <lockstep/cli/programs.h>
 

@@ -12,7 +12,8 @@ std::filesystem::path this_program();
 /// Whether `name` is a path to it, or to the small program that belongs to it.
 bool is_this_program(const std::string& name);
 
-/// Of the small program: the whole one, whatever PATH holds. Error(io) when it is not where it was installed.
+/// For the small program: the path of the whole program, independent of PATH. Error(io) when it is not at its install
+/// path.
 std::filesystem::path whole_program_beside();
 
 }  // namespace lockstep::cli

@@ -70,7 +70,7 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
       {"allow_insecure",
        [](RdzvConf& conf, const auto& key, const auto& value) { conf.allow_insecure = parse_yes_or_no(key, value); }},
       {"join_timeout", seconds(&RdzvConf::join_timeout)},
-      {"timeout", seconds(&RdzvConf::join_timeout)},  // as the static backend calls it
+      {"timeout", seconds(&RdzvConf::join_timeout)},  // its name in the static backend
       {"last_call_timeout", seconds(&RdzvConf::last_call_timeout)},
       {"replace_timeout", [](RdzvConf& conf, const auto& key,
                              const auto& value) { conf.replace_timeout = parse_replace_timeout(key, value); }},

@@ -9,19 +9,19 @@
 namespace lockstep::cli {
 
 struct RdzvConf {
-  std::optional<bool> is_host;                                        ///< this node holds the store
-  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< for the least number of nodes to be there
-  std::chrono::milliseconds last_call_timeout = std::chrono::seconds(30);  ///< then, for more to come
-  std::chrono::milliseconds replace_timeout = std::chrono::minutes(1);  ///< for another node to take a lost one's ranks
-  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);   ///< for others to take note of the end
-  std::optional<std::chrono::milliseconds> read_timeout;  ///< for the store to answer; unset: as the backend has it
+  std::optional<bool> is_host;                                        ///< this node hosts the store
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< until the minimum number of nodes has joined
+  std::chrono::milliseconds last_call_timeout = std::chrono::seconds(30);  ///< after that, until more nodes have joined
+  std::chrono::milliseconds replace_timeout = std::chrono::minutes(1);  ///< until another node has a lost node's ranks
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);   ///< until other nodes have read the end
+  std::optional<std::chrono::milliseconds> read_timeout;  ///< of a request to the store; unset: the backend's default
   std::chrono::milliseconds keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_max_attempt = 5;                 ///< intervals without a heartbeat, after which a node is lost
   bool allow_insecure = false;                    ///< other hosts may reach the launchers' store without a secret
-  std::map<std::string, std::string> of_backend;  ///< settings that only one backend knows
+  std::map<std::string, std::string> of_backend;  ///< settings of one backend only
 };
 
-/// Error(invalid_argument) for what is not KEY=VALUE, a key that there is not, and a value that is none.
+/// Error(invalid_argument) for a text that is not KEY=VALUE, an unknown key, and an invalid value.
 RdzvConf parse_rdzv_conf(const std::string& text);
 
 }  // namespace lockstep::cli

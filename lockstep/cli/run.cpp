@@ -34,7 +34,7 @@ namespace elastic = cluster::elastic;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestLease(3000);
-constexpr std::uint16_t kC10dPort = 29400;  // torch.distributed.run's
+constexpr std::uint16_t kC10dPort = 29400;  // the default of torch.distributed.run
 
 milliseconds parse_monitor_interval(const std::string& text) {
   constexpr double kHour = 3600;
@@ -92,7 +92,7 @@ elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf
   auto is_host = conf.is_host;
   if (flags.node_rank) {
     options.node.given_rank = given_node_rank(flags);
-    // Node 0 is to be the host, also where several nodes are one machine and each could be.
+    // Node 0 must be the host, even if several nodes are on one machine and each of them could be the host.
     if (!is_host && *options.node.given_rank != 0) is_host = false;
   }
   return {.host = endpoint->host, .port = endpoint->port, .is_host = is_host};
@@ -110,7 +110,7 @@ elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf
   return store;
 }
 
-/// Opens the store of the job and says in `options` what follows from where it is.
+/// Opens the store of the job, and sets the `options` that depend on its location.
 elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
   if (is_one_node(flags)) {
     options.node.host = elastic::name_of_host(options.address);
@@ -137,7 +137,7 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   return opened.store;
 }
 
-/// Nullopt: the network to the others has gone, and they may go on.
+/// nullopt: the connection to the other nodes is lost, and they may continue.
 std::optional<cluster::LaunchResult> take_part(const NodeFlags& flags, const RdzvConf& conf,
                                                const cluster::LaunchOptions& launch) {
   auto options = options_of(flags, conf, launch.processes);
@@ -173,7 +173,7 @@ bool is_there(const std::string& program, const Environment& environment) {
   }
 }
 
-/// `lockstep run ... train` is short for nothing.
+/// `lockstep run ... train` is not an abbreviation of `lockstep run ... lockstep train`.
 void refuse_bare_command(const CLI::App& app, const cluster::LaunchOptions& options) {
   const std::string& name = options.program.command.front();
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {

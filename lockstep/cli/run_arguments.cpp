@@ -72,7 +72,7 @@ constexpr const char* kLaunchFooter =
     "  lockstep launch --nproc_per_node 2 --local_rank_name local_rank train.py # train.py --local_rank=N\n"
     "  lockstep launch --nproc_per_node 2 --use_env train.py --epochs 3         # train.py --epochs 3";
 
-/// In lines that fit beside the column of names.
+/// Wraps the text to lines that fit next to the column of names.
 std::string wrapped(const std::string& text) {
   constexpr std::size_t kWidth = 90;
   std::istringstream words(text);
@@ -87,7 +87,8 @@ std::string wrapped(const std::string& text) {
   return result;
 }
 
-/// CLI11 does not know that what it leaves over is the program, and would print all spellings of a flag.
+/// A formatter of our own, because CLI11 cannot describe the remaining arguments as the program, and would print all
+/// spellings of a flag.
 class RunFormatter final : public CLI::Formatter {
  public:
   explicit RunFormatter(std::string command) : command_(std::move(command)) {}
@@ -134,7 +135,7 @@ std::chrono::milliseconds grace_of(const RunArguments& arguments, const Environm
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
-/// Servers are the last processes of the job, which know that by a variable.
+/// Servers are the last processes of the job; a variable gives them this role.
 void add_servers(const RunArguments& arguments, cluster::LaunchOptions& options) {
   constexpr int kMostServers = 4096;
   const auto servers = parse_integer(arguments.servers);
@@ -151,7 +152,7 @@ void add_servers(const RunArguments& arguments, cluster::LaunchOptions& options)
   options.environment["LOCKSTEP_SERVERS"] = std::to_string(*servers);
 }
 
-/// `lockstep run lockstep train ...` starts this very program, whatever PATH holds. It reads LOCAL_RANK, and knows no
+/// `lockstep run lockstep train ...` starts this executable, independent of PATH. It reads LOCAL_RANK, and has no
 /// argument for it.
 void use_whole_program(cluster::RankProgram& program, const std::filesystem::path& whole) {
   const bool by_itself =

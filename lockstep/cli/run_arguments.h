@@ -16,7 +16,7 @@ namespace lockstep::cli {
 struct RunArguments {
   std::string processes;  ///< empty: 1
   std::string servers = "0";
-  std::string grace;             ///< empty: that of the next
+  std::string grace;             ///< empty: the value of shutdown_timeout
   std::string shutdown_timeout;  ///< empty: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   NodeFlags nodes;
@@ -34,23 +34,23 @@ struct RunCommand {
 /// Adds the command `run` or `launch`.
 RunCommand add_run_command(CLI::App& app, LaunchStyle style);
 
-/// What there is here.
+/// The environment of this process, for the options of a job.
 struct Surroundings {
   cluster::Processors processors{};
-  std::filesystem::path whole_program{};  ///< what PROGRAM is when it is called "lockstep", or is this very program
+  std::filesystem::path whole_program{};  ///< the executable of PROGRAM "lockstep", or of a path to this program
 };
 
-/// Writes what other launchers call otherwise (msrun's flags, lists of hosts) as `lockstep run` has it; to be called
+/// Converts arguments of other launchers (msrun's flags, lists of hosts) to those of `lockstep run`; to be called
 /// before the arguments are used. Error(invalid_argument) for flags that break a rule.
 void translate_arguments(RunArguments& arguments, const Environment& environment);
 
-/// The job, but for the nodes (first_rank_of). `program` are PROGRAM ARGS... Error(invalid_argument) for flags that
-/// break a rule, Error(environment) when a launcher around this one would start the job several times.
+/// The options of the job, except its nodes (first_rank_of). `program` are PROGRAM ARGS... Error(invalid_argument) for
+/// flags that break a rule, Error(environment) when an outer launcher would start the job several times.
 cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchStyle style,
                                          std::vector<std::string> program, const Surroundings& here);
 
-/// What may be otherwise than meant, to be said on stderr: flags for ranks that are not there, a local rank that is not
-/// passed, a launcher around this one.
+/// Remarks for stderr on possible mistakes: flags for ranks that do not exist, a local rank that is not passed, an
+/// outer launcher.
 std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle style,
                                     const cluster::LaunchOptions& options, const Surroundings& here);
 

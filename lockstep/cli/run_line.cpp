@@ -1,4 +1,4 @@
-// A pass before CLI11: flags in all their spellings, PROGRAM cut off, and PET_ variables as defaults of flags.
+// A pass before CLI11: flags in all their spellings, PROGRAM split off, and PET_ variables as defaults of flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
@@ -28,7 +28,7 @@ bool is_on(const std::string& variable, const std::string& value) {
   return *number != 0;
 }
 
-/// Whether `text` (with dashes) has "--flag" as a whole word.
+/// Whether `text` (with dashes) contains "--flag" as a whole word.
 bool mentions(std::string_view text, const std::string& flag) {
   const std::string word = "--" + flag;
   for (auto at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
@@ -49,7 +49,7 @@ std::string sources(std::string_view text, std::span<const PetDefault> defaults)
 
 struct Flag {
   const CLI::Option* option;
-  std::optional<std::string> value;  ///< in the same word
+  std::optional<std::string> value;  ///< in the same argument
 };
 
 std::string long_name(const CLI::Option& option) { return "--" + option.get_lnames().front(); }
@@ -63,7 +63,7 @@ bool takes_value(const CLI::Option& option) { return option.get_items_expected_m
        did_you_mean(word, names), command.get_name());
 }
 
-/// The option whose long name is `name`, else the only one that begins so.
+/// The option with the long name `name`, else the only option whose name begins with it.
 const CLI::Option* find_long(const CLI::App& command, const std::string& word, const std::string& name) {
   std::vector<const CLI::Option*> candidates;
   for (const CLI::Option* option : command.get_options()) {
@@ -99,7 +99,7 @@ Flag read_short(const CLI::App& command, const std::string& word) {
   return flag;
 }
 
-/// The word behind a flag.
+/// The argument after a flag.
 std::string next_value(const CLI::App& command, const std::vector<std::string>& words, std::size_t& next) {
   if (next == words.size() || words[next].starts_with("--")) {
     fail(ErrorKind::invalid_argument, command.get_name(), "'{}' needs a value; see 'lockstep {} --help'",
@@ -108,7 +108,7 @@ std::string next_value(const CLI::App& command, const std::vector<std::string>& 
   return words[next++];
 }
 
-/// One word with "=" where there can be one: a value may begin with a dash, but not be empty in that form.
+/// Writes one argument with "=" if possible: in this form a value may begin with a dash, but must not be empty.
 void spell(const Flag& flag, std::vector<std::string>& words) {
   const std::string name = long_name(*flag.option);
   if (!flag.value) {
@@ -154,7 +154,7 @@ std::string name_variables(const std::string& message, std::span<const PetDefaul
 }
 
 Error name_variables(const Error& error, std::span<const PetDefault> defaults) {
-  // Where an error says which flag it is about, its text need not.
+  // An error may name its flag in where() only, not in its text.
   const std::string text = with_dashes("--" + error.where() + " " + error.message());
   return {error.kind(), error.where(), error.message() + sources(text, defaults), error.position()};
 }

@@ -1,5 +1,5 @@
-// The words of `lockstep run` and `lockstep launch` before CLI11 parses them: the spelling of flags, where PROGRAM
-// begins, and defaults from the environment as torchrun has them (PET_NPROC_PER_NODE=4 is --nproc-per-node 4).
+// The arguments of `lockstep run` and `lockstep launch` before CLI11 parses them: the spelling of flags, where PROGRAM
+// begins, and defaults from the environment as in torchrun (PET_NPROC_PER_NODE=4 is --nproc-per-node 4).
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -18,32 +18,32 @@ class Option;
 
 namespace lockstep::cli {
 
-/// "log-dir" for "log_dir": torchrun takes both.
+/// "log-dir" for "log_dir", because torchrun accepts both.
 inline std::string with_dashes(std::string_view text) {
   std::string result(text);
   std::replace(result.begin(), result.end(), '_', '-');
   return result;
 }
 
-/// A flag that has its value from a variable.
+/// A flag with a value from a variable.
 struct PetDefault {
   std::string flag;  ///< long name without dashes in front
   std::string variable;
   std::string value;
 };
 
-/// "PET_LOG_DIR" for the option --log-dir; empty for one that has no variable (--help, and those that torchrun
+/// "PET_LOG_DIR" for the option --log-dir; empty for an option without a variable (--help, and options that torchrun
 /// exempts).
 std::string pet_variable_of(const CLI::App& command, const CLI::Option& option);
 
 /// Gives each option of `command` that is not among `given` (by the command line) the value of its variable; to be
-/// called before `command` is parsed. A variable that is empty counts as not set. Flags without a value are on when
-/// theirs is an integer other than 0; Error(environment) naming the variable when it is not an integer. Returns what
-/// was taken. Does nothing when --help is given.
+/// called before `command` is parsed. An empty variable counts as not set. Flags without a value are on when
+/// their variable is an integer other than 0; Error(environment) naming the variable when it is not an integer. Returns
+/// the values that were set. No effect when --help is given.
 std::vector<PetDefault> apply_pet_defaults(CLI::App& command, std::span<const CLI::Option* const> given,
                                            const Environment& environment);
 
-/// `message` with the variables of the flags that it mentions behind it, for the user who never wrote such a flag:
+/// `message`, followed by the variables of the flags that it mentions, because the user did not write these flags:
 /// "... (from PET_NNODES=x)".
 std::string name_variables(const std::string& message, std::span<const PetDefault> defaults);
 
@@ -52,19 +52,19 @@ Error name_variables(const Error& error, std::span<const PetDefault> defaults);
 
 /// The arguments of `lockstep run`: flags in torchrun's syntax, then the program with its own arguments.
 struct RunLine {
-  std::vector<std::string> flags;         ///< as `command` knows them
+  std::vector<std::string> flags;         ///< as `command` defines them
   std::vector<const CLI::Option*> given;  ///< the options among them
-  std::vector<std::string> program;       ///< PROGRAM ARGS...; empty: there is none
+  std::vector<std::string> program;       ///< PROGRAM ARGS...; empty: no program
 };
 
-/// Cuts PROGRAM ARGS... off `words`: they are not this program's to parse. A "--" before PROGRAM is dropped. Flags are
-/// found by their long names with dashes or underscores, by a beginning that only one of them has, and by their short
-/// names with the value behind or in the same word (-r3). Error(invalid_argument) when a flag is none, could be
-/// several, or lacks its value.
+/// Splits PROGRAM ARGS... off `words`, because this program does not parse them. A "--" before PROGRAM is dropped.
+/// Flags are found by their long names with dashes or underscores, by a unique prefix, and by their short names with
+/// the value in the next or in the same argument (-r3). Error(invalid_argument) when a flag is unknown, ambiguous, or
+/// lacks its value.
 RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& words);
 
-/// Of the launchers: spells the flags as CLI11 knows them, takes PROGRAM ARGS... off into `program`, gives flags their
-/// defaults, and returns those. Nothing for other commands.
+/// For the launchers: spells the flags as CLI11 defines them, moves PROGRAM ARGS... to `program`, sets the defaults of
+/// flags, and returns these defaults. No effect for other commands.
 std::vector<PetDefault> prepare_launcher(CLI::App& app, std::vector<std::string>& arguments,
                                          std::vector<std::string>& program);
 

@@ -1,4 +1,4 @@
-// `lockstep scheduler`: where the workers of a job without a launcher meet.
+// `lockstep scheduler`: the rendezvous of the workers of a job without a launcher.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/runner/scheduler_role.h>

@@ -1,4 +1,4 @@
-// `lockstep status`: what a scheduler knows of its job.
+// `lockstep status`: the state of a job, from its scheduler.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
@@ -29,7 +29,7 @@ constexpr const char* kStatusFooter =
 
 int show_status(const ClusterConfig& config, bool json) {
   ClusterOptions options = read_cluster_options(config);
-  if (!options.worker_num) options.worker_num = 1;  // nobody asks that here
+  if (!options.worker_num) options.worker_num = 1;  // required by the check of options, but not used here
   options.enable_recovery = false;
   Environment environment = current_environment();
   if ((!options.sched_host && !find(environment, "MS_SCHED_HOST")) ||

@@ -23,14 +23,14 @@
 namespace lockstep::cluster {
 namespace {
 
-/// By which a program that loads this library is asked to be a C10dStoreHost's process: "DESCRIPTOR:PARENT", a socket
-/// that listens, and the process that started this one.
+/// The environment variable that turns a program that loads this library into a C10dStoreHost's process. Its value is
+/// "DESCRIPTOR:PARENT": a listening socket, and the pid of the process that started this one.
 constexpr auto kStoreHostVariable = "LOCKSTEP_C10D_STORE_HOST";
 
-/// Of values and connections. Ranks leave a few hundred bytes each.
+/// The limit for stored values and connections together. Ranks store a few hundred bytes each.
 constexpr rlim_t kMostStoredBytes = rlim_t{256} << 20;
 
-/// What this process has of its own: what RLIMIT_DATA counts.
+/// The memory that this process uses of its own, as RLIMIT_DATA counts it.
 rlim_t own_bytes() {
   std::ifstream status("/proc/self/status");
   std::string line;
@@ -40,15 +40,15 @@ rlim_t own_bytes() {
   return 0;
 }
 
-/// An allocation beyond it fails: c10d ends the connection that asked for it.
+/// Limits the memory: an allocation beyond the limit fails, and c10d closes the connection that caused it.
 void limit_memory() {
   const auto most = own_bytes() + kMostStoredBytes;
   const rlimit limit{most, most};
   ::setrlimit(RLIMIT_DATA, &limit);
-  std::ofstream("/proc/self/oom_score_adj") << 1000;  // rather this process than the launcher
+  std::ofstream("/proc/self/oom_score_adj") << 1000;  // the kernel kills this process before the launcher
 }
 
-/// The socket of a process that was asked to host a store; none when the variable is left over from somewhere.
+/// The socket in the environment of a process that hosts a store; none when the variable is a leftover.
 UniqueFd told_listener() {
   const char* const text = ::secure_getenv(kStoreHostVariable);
   if (text == nullptr) return UniqueFd();
@@ -61,12 +61,12 @@ UniqueFd told_listener() {
   return UniqueFd(fd);
 }
 
-/// The life of a C10dStoreHost's process, which others end.
+/// The main loop of a C10dStoreHost's process. Other processes end it.
 [[noreturn]] void live_as_store_host(UniqueFd listener) {
   ::prctl(PR_SET_NAME, "lockstep-c10d");
   sigset_t all;
   ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, nullptr);  // what is meant for the ranks
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);  // these signals are meant for the ranks
   try {
     const auto store = detail::serve_tcp_store(listener.get());
     limit_memory();
@@ -88,7 +88,7 @@ C10dStoreHost::C10dStoreHost(const std::vector<std::string>& addresses) {
   try {
     auto listening = store::listen_at(addresses.size() == 1 ? addresses : std::vector<std::string>(), 0);
     const int listener = listening.sockets.front().get();
-    // c10d's server accepts without asking whether somebody is there.
+    // c10d's server calls accept without polling first.
     ::fcntl(listener, F_SETFL, ::fcntl(listener, F_GETFL) & ~O_NONBLOCK);
     ChildOptions child;
     child.arguments = {"/proc/self/exe"};

@@ -1,4 +1,5 @@
-// The c10d store where a job's ranks can meet, hosted by the launcher. Lockstep's own is in lockstep_store_host.h.
+// The c10d store for the rendezvous of a job's ranks, hosted by the launcher. Lockstep's own is in
+// lockstep_store_host.h.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -11,13 +12,14 @@
 
 namespace lockstep::cluster {
 
-/// A c10d TCPStore server, which programs on any libtorch or in Python can join, in a process of its own: anyone who
-/// reaches it can fill its memory or stop its answers. It runs as long as this object exists, and nothing else needs
-/// it.
+/// A c10d TCPStore server, which programs on any libtorch or in Python can join. It runs in a process of its own,
+/// because any client can fill its memory or block it. It runs as long as this object exists, and no other part depends
+/// on it.
 class C10dStoreHost {
  public:
-  /// Listens on these addresses of this host if it is one, else on all, and on a port that the kernel chooses. Clients
-  /// can connect at once, and are answered when the process has loaded libtorch. Error(io) when it cannot.
+  /// Listens on these addresses of this host, or on all where they are not addresses of this host, and on a port that
+  /// the kernel chooses. Clients can connect at once, and get answers when the process has loaded libtorch. Error(io)
+  /// when it cannot listen.
   explicit C10dStoreHost(const std::vector<std::string>& addresses = {"127.0.0.1"});
 
   std::uint16_t port() const { return port_; }

@@ -29,7 +29,7 @@ constexpr const char* kNoMemory =
 
 json describe_failure(std::string_view message, std::string_view kind) {
   const auto now = system_clock::now().time_since_epoch();
-  // torchrun's reader wants whole seconds as text; the order of failures needs more.
+  // torchrun's reader requires whole seconds as text; the order of failures needs more.
   const json extra = {
       {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
       {"timestamp_ns", std::chrono::duration_cast<nanoseconds>(now).count()},
@@ -55,15 +55,15 @@ std::optional<FailureNote> parse_note(const json& file) {
   return note;
 }
 
-/// `lockstep run` prints the reasons that its ranks leave, each once.
+/// Whether a launcher prints the reason: `lockstep run` prints the reasons that its ranks leave, each once.
 bool launcher_shows_reason(const Environment& environment) {
   const auto file = find(environment, "TORCHELASTIC_ERROR_FILE");
   std::error_code unknown;
   return find(environment, "LOCKSTEP_STATUS_FILE") && file && std::filesystem::exists(*file, unknown);
 }
 
-/// By rename, so that a launcher reads all of it or nothing; where that cannot be, as with a container's
-/// /dev/termination-log, which is mounted, in place.
+/// Writes by rename, so that a launcher reads all of it or nothing. Writes in place where a rename is impossible, as
+/// with a container's /dev/termination-log, which is mounted.
 void leave(const std::filesystem::path& path, const std::string& text) {
   try {
     write_file_atomically(path, text);
@@ -87,14 +87,14 @@ int exit_code_for(const std::exception& error) {
 
 int end_with(const std::exception& error, const std::string& text, const std::string& program) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  // Also where a thread passed it on as an exception of another type.
+  // Also where a thread rethrew it as an exception of another type.
   const auto shown = text == std::bad_alloc().what() ? std::string(kNoMemory) : shown_message(text);
-  // First the file that a launcher reads, in case it is impatient.
+  // First the file that a launcher reads, in case the launcher does not wait long.
   report_failure(shown, ours != nullptr ? name(ours->kind()) : "exception");
   std::fflush(stdout);
   if (!launcher_shows_reason(current_environment())) fmt::print(stderr, "{}: error: {}\n", program, shown);
   const int code = exit_code_for(error);
-  if (lacks_address_space()) {  // an exit in good order would wait for the threads of OpenBLAS, which never end
+  if (lacks_address_space()) {  // a normal exit would wait for the threads of OpenBLAS, which never end
     std::fflush(nullptr);
     std::_Exit(code);
   }
@@ -124,11 +124,11 @@ void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& 
     std::ifstream in(root_cause);
     json cause = in ? json::parse(in, nullptr, false) : json();
     if (!parse_note(cause)) cause = describe_failure(report, "exception");
-    // One of the short form has no place for the code.
+    // A note in the short form has no place for the code.
     if (cause["message"].is_object()) cause["message"]["errorCode"] = status.signal != 0 ? -status.signal : status.code;
     leave(*path, cause.dump(2, ' ', false, json::error_handler_t::replace));
   } catch (const std::exception&) {
-    // The report has been printed, and the exit code tells of the failure.
+    // The report has been printed, and the exit code shows the failure.
   }
 }
 

@@ -16,7 +16,8 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Those whose meaning is left to programs. The others cannot be caught, or mean something else to the launcher.
+/// Signals whose meaning is left to programs. The other signals cannot be caught, or mean something else to the
+/// launcher.
 constexpr std::array kEndingSignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 std::vector<std::string> names_of_ending_signals() {

@@ -27,7 +27,7 @@ std::vector<int> parse_signals(std::string_view flag, std::string_view text);
 
 /// The CPUs and GPUs of this machine.
 struct Processors {
-  int cpus = 1;  ///< that this process may run on
+  int cpus = 1;  ///< the number that this process may run on
   int gpus = 0;
 };
 

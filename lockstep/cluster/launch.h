@@ -15,18 +15,18 @@
 
 namespace lockstep::cluster {
 
-/// How the processes of the ranks are started.
+/// The way in which the processes of the ranks are started.
 enum class StartMethod {
   automatic,    ///< the value of LOCKSTEP_START_METHOD, else fork_server
   fork_server,  ///< forks of one process that has loaded the program, where that is possible; else spawn
-  spawn,        ///< each is started by itself
+  spawn,        ///< each rank is started by itself
 };
 
 struct LaunchOptions {
-  RankProgram program{};  ///< one without '/' is looked up in PATH
+  RankProgram program{};  ///< a name without '/' is looked up in PATH
   int processes = 1;
   StartMethod start_method = StartMethod::automatic;
-  /// The world of the first rank started here, in a job that has ranks on other nodes too or a given rendezvous
+  /// The world of the first rank started here, for a job that also has ranks on other nodes, or has a given rendezvous
   /// (tcp with a port, or file). nullopt, or tcp with port 0: the whole job is here, and its rendezvous is a store of
   /// the launcher.
   std::optional<World> first_rank{};
@@ -34,40 +34,40 @@ struct LaunchOptions {
   LinePrefix prefix{};
   OutputOptions output{};
   EndingPolicy ending{};
-  /// How many ranks may be replaced in place: those that a signal ended or that hang, in programs whose other ranks go
-  /// on from memory (GroupOptions::rejoins). Not with a given rendezvous.
+  /// The number of ranks that may be replaced in place: ranks that a signal ended or that hang, in programs whose other
+  /// ranks continue from memory (GroupOptions::rejoins). Not with a given rendezvous.
   int replacements = 0;
   /// torchrun's --virtual-local-rank: each rank's LOCAL_RANK is 0, and it sees one GPU (CUDA_VISIBLE_DEVICES).
   bool virtual_local_rank = false;
   std::vector<int> signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  ///< each is passed on to the ranks and ends the job
   Environment environment = current_environment();                ///< the ranks inherit it
-  int out = 1;                                                    ///< descriptor that gets what ranks write to stdout
+  int out = 1;                                                    ///< the descriptor for the ranks' stdout
   int err = 2;                                                    ///< the same for stderr
-  int stop_fd = -1;  ///< once it is readable the ranks are asked to end; -1: never
+  int stop_fd = -1;  ///< once it is readable the ranks get a signal to end; -1: never
 };
 
-/// The width of the terminal that shows the ranks' lines, without the prefix, which is widest for `last_rank`; 0 when
-/// there is none.
+/// The width of the terminal that shows the ranks' lines, without the prefix, which is widest for `last_rank`; 0
+/// without a terminal.
 int columns_for_ranks(const LaunchOptions& options, int last_rank);
 
 struct LaunchResult {
   int exit_code = 0;                ///< see judge() in report.h
   std::optional<int> first_failed;  ///< the rank whose failure ended the job
-  std::string report;               ///< for people; empty when all ranks ended well
+  std::string report;               ///< shown to the user; empty when all ranks ended well
   std::vector<RankEnd> ends;        ///< by rank
   int replaced = 0;                 ///< ranks that were replaced in place
-  bool stopped = false;             ///< the ranks were asked to end because of LaunchOptions::stop_fd
-  std::optional<int> user_signal;   ///< the last that the user sent
+  bool stopped = false;             ///< the ranks got a signal to end because of LaunchOptions::stop_fd
+  std::optional<int> user_signal;   ///< the last signal that the user sent
 };
 
-/// Starts `processes` ranks with torchrun's environment, hosts their rendezvous store (on a port the kernel chose, so
-/// that jobs never collide; rank 0 hosts it where a rendezvous is given), forwards output line by line and `signals` to
-/// all ranks, which are killed after the grace period or at a second signal; SIGUSR1, unless it is one of those, is
-/// only forwarded. When a rank fails the others get SIGTERM, and SIGKILL after the grace period. Returns once no
-/// process that came from the ranks is left.
+/// Starts `processes` ranks with torchrun's environment and hosts their rendezvous store, on a port that the kernel
+/// chose, so that jobs never collide; rank 0 hosts the store where a rendezvous is given. Forwards output line by line,
+/// and forwards `signals` to all ranks, which are killed after the grace period or at a second signal; SIGUSR1, unless
+/// it is one of those, is only forwarded. When a rank fails, the other ranks get SIGTERM, and SIGKILL after the grace
+/// period. Returns when no process that the ranks started is left.
 ///
-/// Where the launcher itself was given a TORCHELASTIC_ERROR_FILE (it is a rank of another launcher), the error of the
-/// first failing rank is written there.
+/// If the launcher itself has a TORCHELASTIC_ERROR_FILE (it is a rank of another launcher), it writes the error of the
+/// first failing rank there.
 ///
 /// Call it from the main thread; meanwhile the program must not start other child processes. Error(invalid_argument)
 /// without a program that can be run, or with ranks on other nodes and no rendezvous; Error(io) when a start fails.

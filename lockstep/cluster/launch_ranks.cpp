@@ -1,4 +1,4 @@
-// The launch of a node's ranks: rendezvous place, log folder, processes, supervision, and the error file passed on.
+// The launch of a node's ranks: rendezvous, log folder, processes, supervision, and the error file passed on.
 #include <lockstep/base/error.h>
 #include <lockstep/base/terminal.h>
 #include <lockstep/cluster/launch.h>
@@ -20,12 +20,12 @@ std::string make_run_id() {
   return fmt::format("lockstep-{:08x}{:08x}", random(), random());
 }
 
-/// Whether the ranks know where to meet without a store of the launcher.
+/// Whether the ranks have a rendezvous without a store of the launcher.
 bool has_place_to_meet(const World& world) {
   return world.rendezvous == Rendezvous::file || (world.rendezvous == Rendezvous::tcp && world.master_port != 0);
 }
 
-/// The ranks of other nodes could not know the port of a store that is opened here.
+/// Ranks on other nodes have no way to get the port of a store that is opened here.
 void require_all_here(const World& first, int processes) {
   if (first.size == processes) return;
   fail(ErrorKind::invalid_argument, "launch",
@@ -60,7 +60,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
     meet_at_given_place(*options.first_rank, job);
   } else {
     if (options.first_rank) require_all_here(*options.first_rank, options.processes);
-    const bool has_files = options.output.log_dir != "/dev/null";  // in which ranks say that they can be replaced
+    const bool has_files = options.output.log_dir != "/dev/null";  // where ranks note that they can be replaced
     const bool offers = options.replacements > 0 && options.processes > 1 && has_files;
     const int replaceable = offers ? options.processes : 0;
     Pipe events = make_pipe();
@@ -74,7 +74,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   job.columns = columns_for_ranks(options, last_rank_of(options));
   job.role = options.prefix.role;
   job.virtual_local_rank = options.virtual_local_rank;
-  const LogFolder logs(options.output, options.run_id.empty() ? "none" : options.run_id);  // as torchrun calls it
+  const LogFolder logs(options.output, options.run_id.empty() ? "none" : options.run_id);  // torchrun's default name
   job.folder = logs.attempt(0);
   if (options.output.log_dir.empty() && logs.stays()) {
     ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());

@@ -1,4 +1,5 @@
-// The launch of one node's ranks, from options to result. Hosting the store and making processes are passed in.
+// The launch of one node's ranks, from options to result. The caller passes in the functions that host the store and
+// make processes.
 #pragma once
 
 #include <lockstep/cluster/launch.h>
@@ -16,21 +17,21 @@ namespace lockstep::cluster {
 
 /// The steps that differ between launchers.
 struct LaunchWays {
-  /// Hosts the rendezvous store until launch_ranks() returns, and, for more than 0 ranks, a job service for so many,
-  /// which writes its events to the descriptor. Not called where a rendezvous is given.
+  /// Hosts the rendezvous store until launch_ranks() returns, and, for more than 0 ranks, a job service for this number
+  /// of ranks, which writes its events to the descriptor. Not called where a rendezvous is given.
   std::function<Hosted(int ranks, UniqueFd events)> host;
-  /// Ranks, forked; nullopt: start them one by one.
+  /// Forks the ranks; nullopt: start them one by one.
   std::function<std::optional<ForkedRanks>(const std::vector<ChildOptions>&)> fork;
-  /// The launcher's other processes, asked for once the ranks are there. Empty: none.
+  /// The launcher's other processes; called after the start of the ranks. Empty: none.
   std::function<std::vector<Helper>()> helpers{};
 };
 
 /// launch() with these steps.
 LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways);
 
-/// `job` is the last start of its ranks here, and `result` its end. Where this launcher is a rank of another one, the
-/// other one's error file gets the root cause: as the first failing rank wrote it if that rank was started here, else
-/// the report. The report then also says where the logs are, if they stay.
+/// `job` is the last start of its ranks here, and `result` its end. Where this launcher is a rank of another launcher,
+/// it writes the root cause to the error file of that launcher: as the first failing rank wrote it if that rank was
+/// started here, else the report. The report then also names the folder of the logs, if they stay.
 void publish_root_cause(LaunchResult& result, const Launch& job, const LogFolder& logs, const Environment& environment);
 
 }  // namespace lockstep::cluster

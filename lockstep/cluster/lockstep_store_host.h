@@ -1,4 +1,4 @@
-// The store of Lockstep's own where a job's ranks meet, hosted by the launcher. Without libtorch.
+// Lockstep's own store for the rendezvous of a job's ranks, hosted by the launcher. Without libtorch.
 #pragma once
 
 #include <lockstep/cluster/rank_environment.h>
@@ -17,8 +17,8 @@ namespace lockstep::cluster {
 /// A store of Lockstep's own, with a secret made for it.
 class LockstepStoreHost {
  public:
-  /// Listens on these addresses of this host (in digits; empty: on all), and is told to ranks as `host`. Error(io) when
-  /// it cannot.
+  /// Listens on these addresses of this host (in digits; empty: on all); ranks get its address as `host`. Error(io)
+  /// when it cannot listen.
   explicit LockstepStoreHost(const std::string& host = "127.0.0.1", std::vector<std::string> addresses = {"127.0.0.1"});
   LockstepStoreHost(const LockstepStoreHost&) = delete;
   LockstepStoreHost& operator=(const LockstepStoreHost&) = delete;

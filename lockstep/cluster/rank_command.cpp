@@ -19,7 +19,7 @@ bool needs_python(const std::string& program) {
   return program.ends_with(".py") && ::access(program.c_str(), R_OK) == 0 && ::access(program.c_str(), X_OK) != 0;
 }
 
-/// What comes before the program's name.
+/// The words before the program's name.
 std::vector<std::string> interpreter_of(const RankProgram& program, const Environment& environment) {
   const bool detected = program.kind == ProgramKind::detect && needs_python(program.command.front());
   if (program.kind == ProgramKind::executable || (program.kind == ProgramKind::detect && !detected)) return {};
@@ -65,7 +65,7 @@ bool is_python(const RankProgram& program, const Environment& environment) {
   try {
     return names_python_first(lockstep::detail::find_program(name, environment));
   } catch (const Error&) {
-    return false;  // there is no such program, which is said where it is started
+    return false;  // no such program; the start reports the error
   }
 }
 

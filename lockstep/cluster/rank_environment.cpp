@@ -12,8 +12,8 @@
 namespace lockstep::cluster {
 namespace {
 
-/// For glibc's malloc: keep freed memory for the next step instead of giving it back to the kernel and asking again,
-/// and back it with huge pages. A training step frees and allocates the same hundreds of megabytes again and again.
+/// A setting for glibc's malloc: keep freed memory for the next step, and back it with huge pages. A training step
+/// frees and allocates the same hundreds of megabytes again and again; returning them to the kernel would cost time.
 constexpr const char* kKeepMemory =
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1";
 
@@ -22,7 +22,8 @@ constexpr const char* kServiceSecret = "LOCKSTEP_JOB_SERVICE_SECRET";
 constexpr const char* kServiceTurn = "LOCKSTEP_JOB_SERVICE_TURN";
 constexpr const char* kSessionFile = "LOCKSTEP_SESSION_FILE";
 
-/// What a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
+/// Sets defaults, which a user's own settings override. Python buffers its output to a pipe; torchrun passes -u for
+/// that.
 void set_defaults(Environment& environment, int ranks) {
   if (limits_threads(environment, ranks)) environment.try_emplace("OMP_NUM_THREADS", "1");
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
@@ -30,7 +31,7 @@ void set_defaults(Environment& environment, int ranks) {
   environment.try_emplace("GLIBC_TUNABLES", kKeepMemory);
 }
 
-/// Who a rank is, and where it meets the others.
+/// The numbers of a rank, and its rendezvous.
 Environment identity_of_rank(const Launch& job, int local_rank) {
   const std::string rank = std::to_string(job.first_rank + local_rank);
   const std::string size = std::to_string(world_size_of(job));
@@ -55,7 +56,7 @@ Environment identity_of_rank(const Launch& job, int local_rank) {
   };
 }
 
-/// The one GPU of a rank, which is then the first that it sees.
+/// Makes one GPU visible to a rank, as its first.
 void see_one_device(Environment& environment, int local_rank) {
   std::string device = std::to_string(local_rank);
   if (const auto given = find(environment, "CUDA_VISIBLE_DEVICES"); given && !given->empty()) {
@@ -102,19 +103,19 @@ bool limits_threads(const Environment& inherited, int ranks) {
 
 Environment environment_of_rank(Environment inherited, const Launch& job, int local_rank) {
   set_defaults(inherited, job.ranks);
-  // A launcher that is not among these was started by a rank, which cannot be right.
+  // A launcher that is not on this list was started by a rank, which is a mistake.
   inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
   for (const auto& [name, value] : identity_of_rank(job, local_rank)) inherited[name] = value;
   if (job.virtual_local_rank) see_one_device(inherited, local_rank);
-  inherited.erase("LOCKSTEP_STORE");  // of a launcher around this one
+  inherited.erase("LOCKSTEP_STORE");  // set by an outer launcher
   if (!job.own_store.place.empty()) {
     inherited["LOCKSTEP_STORE"] = job.own_store.place;
     inherited["LOCKSTEP_STORE_SECRET"] = job.own_store.secret;
   }
-  // One that was set for the launcher is already in the job's place to meet.
+  // A value that was set for the launcher is already in the job's rendezvous.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
   for (const auto* name : {kService, kServiceSecret, kServiceTurn, kSessionFile})
-    inherited.erase(name);  // an outer one's
+    inherited.erase(name);  // set by an outer launcher
   if (job.service) {
     const auto* const scheme = job.service->encrypted ? "tls://" : "";
     inherited[kService] = fmt::format("{}{}:{}", scheme, job.service->host, job.service->port);
@@ -124,7 +125,7 @@ Environment environment_of_rank(Environment inherited, const Launch& job, int lo
   }
   if (!job.store_path.empty()) inherited["LOCKSTEP_INIT_METHOD"] = "file://" + job.store_path;
 
-  // Through the launcher's pipe a rank cannot see that there is a terminal to draw a progress bar on.
+  // A rank behind the launcher's pipe cannot detect a terminal on which to draw a progress bar.
   if (job.columns > 0) inherited.try_emplace("LOCKSTEP_TERMINAL_COLUMNS", std::to_string(job.columns));
   return inherited;
 }

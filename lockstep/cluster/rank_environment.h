@@ -15,43 +15,43 @@ namespace lockstep::cluster {
 
 struct LaunchOptions;
 
-/// Where a launcher hosts a store for ranks of Lockstep alone, which strangers cannot disturb. A plain value for their
-/// environment.
+/// The address of the store that a launcher hosts for ranks of Lockstep alone, protected from other clients. A plain
+/// value for their environment.
 struct OwnStoreAddress {
-  std::string place;   ///< "127.0.0.1:4711"; empty: there is none
-  std::string secret;  ///< that both sides prove to know
+  std::string place;   ///< "127.0.0.1:4711"; empty: no store
+  std::string secret;  ///< both sides prove that they have it
 };
 
-/// Where ranks find the job service (replace/job_service.h). A plain value for their environment.
+/// The address of the job service for ranks (replace/job_service.h). A plain value for their environment.
 struct ServiceAddress {
   std::string host;
   std::uint16_t port = 0;
-  std::string secret;      ///< that both sides prove to know
-  bool encrypted = false;  ///< it speaks TLS, and both sides show a certificate
+  std::string secret;      ///< both sides prove that they have it
+  bool encrypted = false;  ///< it uses TLS, and both sides present a certificate
 };
 
-/// The parameters of one start that all its ranks share.
+/// The parameters that all ranks of one start share.
 struct Launch {
   int ranks = 1;       ///< local ranks
-  int first_rank = 0;  ///< that of local rank 0 in the world
-  int world_size = 0;  ///< 0: the local ranks are all
+  int first_rank = 0;  ///< the rank of local rank 0 in the world
+  int world_size = 0;  ///< 0: there are only local ranks
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;            ///< where a store of the launcher listens, or that of rank 0
-  OwnStoreAddress own_store{};              ///< which ranks of Lockstep prefer to the one at master_port
+  std::uint16_t master_port = 0;            ///< the port of the launcher's store, or of rank 0's
+  OwnStoreAddress own_store{};              ///< preferred by ranks of Lockstep to the store at master_port
   std::string store_path;                   ///< the file of a file rendezvous; empty: none
-  bool hosts_store = true;                  ///< the launcher does; else rank 0
-  std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
-  int turn = 0;                             ///< nodes of this round that were replaced before this one began
-  int node = 0;                             ///< of this launcher, if `nodes` is given
-  int nodes = 0;                            ///< 0: as many as follow from equally many ranks on each
-  int restarts = 0;                         ///< that came before this start
+  bool hosts_store = true;                  ///< the launcher hosts the store; else rank 0
+  std::optional<ServiceAddress> service{};  ///< where ranks register, so that lost ones can be replaced
+  int turn = 0;                             ///< nodes of this round that were replaced before this node began
+  int node = 0;                             ///< the number of this launcher's node, if `nodes` is given
+  int nodes = 0;                            ///< 0: derived from an equal number of ranks on each node
+  int restarts = 0;                         ///< restarts before this start
   int max_restarts = 0;
   std::string run_id;
   std::string role = "default";
   bool virtual_local_rank = false;  ///< LaunchOptions::virtual_local_rank
-  int columns = 0;  ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
-  /// Of this attempt to run the job; holds a folder for each rank, with its error file, status page and logs.
-  /// Empty: no files.
+  int columns = 0;                  ///< for a rank's lines on the terminal that shows them; 0: there is no terminal
+  /// The folder of this attempt to run the job; holds a folder for each rank, with its error file, status page and
+  /// logs. Empty: no files.
   std::filesystem::path folder;
 };
 
@@ -61,7 +61,7 @@ int world_size_of(const Launch& job);
 /// A rank's own folder; empty when there are no files.
 std::filesystem::path folder_of_rank(const Launch& job, int local_rank);
 
-/// The file where a rank writes why it failed; empty when there are no files.
+/// The file where a rank writes the reason of its failure; empty when there are no files.
 std::filesystem::path error_file_of(const Launch& job, int local_rank);
 
 /// The file of a rank's status page; empty when there are no files.
@@ -70,21 +70,21 @@ std::filesystem::path status_file_of(const Launch& job, int local_rank);
 /// The file that a rank keeps while it is in a session with the job service; empty when there are no files.
 std::filesystem::path session_file_of(const Launch& job, int local_rank);
 
-/// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
+/// True when `environment_of_rank` limits each rank to one OpenMP thread because the user set no limit.
 bool limits_threads(const Environment& inherited, int ranks);
 
-/// `inherited` with the variables of `local_rank` laid over it.
+/// `inherited`, overridden by the variables of `local_rank`.
 Environment environment_of_rank(Environment inherited, const Launch& job, int local_rank);
 
-/// The same for a process that takes the place of a lost one: without the fault that was ordered (LOCKSTEP_FAULT),
-/// which has happened.
+/// The same for a process that takes the place of a lost one: without the injected fault (LOCKSTEP_FAULT), which has
+/// already occurred.
 Environment environment_of_replacement(Environment inherited, const Launch& job, int local_rank);
 
 /// The common part of the environments of all `ranks` local ranks, for a process that loads their program before the
-/// ranks are known: variables that give a rank's numbers or its rendezvous are "?".
+/// ranks' numbers are known: variables with a rank's numbers or its rendezvous are "?".
 Environment environment_to_load_in(Environment inherited, int ranks);
 
-/// Arguments, environment and pipes of one rank. Makes its folder, empty. Error(io) when that fails.
+/// The arguments, environment and pipes of one rank. Makes its folder, or empties it. Error(io) when that fails.
 ChildOptions prepare_rank(const LaunchOptions& options, const Launch& job, int local_rank);
 
 /// The same for a process that takes the place of a lost one.

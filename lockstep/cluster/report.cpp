@@ -13,10 +13,10 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Besides the first that failed, so many are told of: a screen is small.
+/// The number of further failed ranks in a report, limited because a screen is small.
 constexpr std::size_t kMostOthers = 64;
 
-/// What programs that leave no note, such as Python's, say last when another rank has ended.
+/// The last lines of programs that leave no note, such as Python's, when another rank has ended.
 bool says_it_lost_a_peer(const RankEnd& end) {
   constexpr std::string_view kWords[] = {"Connection closed by peer", "Connection reset by peer", "Broken pipe"};
   if (end.last_lines.empty()) return false;
@@ -31,7 +31,7 @@ auto order_of_blame(const RankEnd& end) {
   return std::tuple(obeyed, consequence, when);
 }
 
-/// `text` with every line after the first one indented below it.
+/// Indents every line of `text` after the first one.
 std::string indented(std::string_view text, std::string_view margin) {
   std::string out;
   for (const char c : text) {
@@ -59,7 +59,7 @@ std::string identity_of(const RankEnd& end) {
 
 std::string progress_of(const RankEnd& end) { return end.progress ? describe(*end.progress) : ""; }
 
-/// Says how far it had come only where the first had not come just as far.
+/// Reports the progress of a rank only where it differs from that of the first failed rank.
 std::string describe_other(const RankEnd& end, const RankEnd* first) {
   std::string text = fmt::format("  rank {} ({}): {}", end.rank, identity_of(end), how_it_ended(end));
   if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
@@ -106,7 +106,7 @@ int code_of_interrupted(std::span<const RankEnd> ends, int signal) {
   return own != ends.end() ? own->status.code : 128 + signal;
 }
 
-// One that had left its reason and was told to end before it could exit has failed all the same.
+// A rank that had left its reason before the launcher signalled it to end has failed all the same.
 bool is_cut_short(const RankEnd& end) { return end.asked != 0 && end.status.signal == end.asked; }
 
 }  // namespace

@@ -45,7 +45,7 @@ void check(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& o
   }
 }
 
-/// Says so where each rank of a job is about to start a job of its own.
+/// Warns where each rank of a job is about to start a job of its own.
 void warn_of_launcher(int nprocs, const SpawnOptions& options) {
   if (options.nodes > 1) return;
   try {
@@ -57,11 +57,11 @@ void warn_of_launcher(int nprocs, const SpawnOptions& options) {
         "start the program without a launcher, or call the function without spawn",
         world.rank, world.size, world.launcher, nprocs);
   } catch (const Error&) {
-    // Half a launcher's variables, which the children do not read.
+    // The variables of a launcher are incomplete. The children do not read them.
   }
 }
 
-/// What a child reads that calls lockstep::init().
+/// The variables for a child that calls lockstep::init().
 std::map<std::string, std::optional<std::string>> variables_of(int index, int nprocs, const SpawnOptions& options,
                                                                const std::filesystem::path& folder) {
   const std::string method =
@@ -73,7 +73,7 @@ std::map<std::string, std::optional<std::string>> variables_of(int index, int np
       {"LOCAL_WORLD_SIZE", std::to_string(nprocs)},
       {"LOCKSTEP_INIT_METHOD", method},
       {"LOCKSTEP_STARTED_INSIDE", fmt::format("{}", fmt::join(launchers_here(current_environment()), ","))},
-      // Of a launcher around this process.
+      // Set by a launcher around this process.
       {"TORCHELASTIC_USE_AGENT_STORE", std::nullopt},
       {"TORCHELASTIC_RESTART_COUNT", std::nullopt},
   };
@@ -204,14 +204,14 @@ SpawnedProcesses start_processes(const std::function<void(int)>& fn, int nprocs,
 void spawn(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options) {
   std::optional<int> interrupted_by;
   {
-    // Gone, with their folder, before the signal takes effect here.
+    // The children and their folder are removed before the signal takes effect here.
     auto processes = start_processes(fn, nprocs, options);
     cluster::SignalInbox signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
     processes.impl_->join(milliseconds::max(), &signals);
     interrupted_by = processes.impl_->interrupted_by();
   }
   if (!interrupted_by) return;
-  ::raise(*interrupted_by);  // what the children were told is now for this process
+  ::raise(*interrupted_by);  // raises in this process the signal that the children got
   fail(ErrorKind::peer_lost, "spawn", "{} ended the {} processes", signal_name(*interrupted_by), nprocs);
 }
 

@@ -24,12 +24,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How soon to look again without an event: for orphans to reap, and for strays that are being ended.
+/// The interval of polling without an event: for orphans to reap, and for strays that are being ended.
 constexpr milliseconds kIdleLook(5000);
 constexpr milliseconds kStrayLook(20);
-/// How long output may still come when no process of the job is left: somebody else holds the pipe.
+/// The time for remaining output when no process of the job is left: a process outside the job holds the pipe.
 constexpr milliseconds kDrainLimit(2000);
-/// How long ranks that were asked to end may take until the user is told who has not. They may be saving their work.
+/// The time for ranks to end after the signal until the user gets a list of those that still run. They may be saving
+/// their work.
 constexpr milliseconds kTellSlow(2000);
 constexpr std::size_t kNamedRanks = 8;
 
@@ -40,11 +41,11 @@ std::string names_of(const std::vector<int>& ranks) {
                      rest == 0 ? "" : fmt::format(" and {} more", rest));
 }
 
-/// What ranks were asked to end by, and when.
+/// The signal with which ranks were asked to end, and when.
 struct Asked {
   int signal = 0;
   Clock::time_point at;
-  bool told = false;  ///< the user, of who has not ended
+  bool told = false;  ///< the user got the list of ranks that still run
 };
 
 class Supervisor {
@@ -53,7 +54,7 @@ class Supervisor {
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
-        signals_(with_word(options.signals)),
+        signals_(with_notice_signal(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending),
         helpers_(std::move(helpers)) {}
@@ -79,7 +80,7 @@ class Supervisor {
   bool any_running() const;
   bool output_left();
 
-  /// One round of waiting, at most `limit`: ends, signals, output and deadlines.
+  /// One iteration of the event loop, at most `limit` long: ends, signals, output and deadlines.
   void wait_for_events(milliseconds limit);
   void watch_output(Poller& poller, RankStream& stream);
   void watch_console(Poller& poller, ConsoleSink& console, std::string_view name);
@@ -88,16 +89,16 @@ class Supervisor {
   void renew_keeper(LocalRank& rank);
   void look_for_memory_kill(LocalRank& rank);
   void look_for_end(LocalRank& rank);
-  /// Starts a process in the place of one that has ended; false when that is not to be done, or fails.
+  /// Starts a process in the place of one that has ended; false when that is not wanted, or fails.
   bool replace(LocalRank& rank);
   void take_replacement(Replacements::Started started);
   void end_lost_ranks();
-  /// Processes that came for a job that has ended well without them.
+  /// Handles replacements that started for a job which has ended well without them.
   void end_late_replacements();
   void take_signals();
   void watch_stop(Poller& poller);
   void tell_ranks(std::optional<int> signal);
-  /// To end, or no longer to ask but to kill.
+  /// Sends the signal to end, or SIGKILL after the deadline.
   void end_ranks(std::optional<int> signal);
   void tell_who_is_slow();
 
@@ -112,19 +113,21 @@ class Supervisor {
   Consoles consoles_;
   Ending ending_;
   std::vector<Helper> helpers_;
-  std::optional<MemoryAccount> memory_ = memory_account();  ///< its kills: those that are known
+  /// The kernel's kills for lack of memory that were counted so far.
+  std::optional<MemoryAccount> memory_ = memory_account();
   std::optional<Asked> asked_;
   bool stopped_ = false;  ///< stop_fd became readable
   std::optional<int> user_signal_;
-  bool log_failed_ = false;  ///< and the user has been told
+  bool log_failed_ = false;  ///< and the user got a message about it
   bool killed_ = false;      ///< all ranks were sent SIGKILL
-  bool failed_ = false;      ///< a rank ended badly before any was asked to, and not to be started again (kEndedEarly)
-  bool hurried_ = false;     ///< the user sent a signal, after which nothing waits for a slow console
-  std::deque<LocalRank> ranks_;  ///< those that were replaced, too
+  /// A rank failed before any was asked to end, and not with kEndedEarly, which requests a restart.
+  bool failed_ = false;
+  bool hurried_ = false;         ///< the user sent a signal; from then on nothing waits for a slow console
+  std::deque<LocalRank> ranks_;  ///< including replaced ones
 };
 
 void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
-  if (limits_threads(options_.environment, job_.ranks) && usable_cpus() >= 2 * job_.ranks) {  // cores are left over
+  if (limits_threads(options_.environment, job_.ranks) && usable_cpus() >= 2 * job_.ranks) {  // cores are idle
     consoles_.err.append(
         "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more; for "
         "`lockstep train`, set system.threads)\n");
@@ -185,7 +188,7 @@ void Supervisor::wait_for_events(milliseconds limit) {
   if (replacements_.events_fd() >= 0) {
     poller.add(replacements_.events_fd(), POLLIN, [this] { replacements_.read_events(); });
   }
-  // Output before ends: what a rank wrote last is then known when its end is looked at.
+  // Output before ends: the last output of a rank is then known when its end is handled.
   for (LocalRank& rank : ranks_) {
     watch_output(poller, rank.out());
     watch_output(poller, rank.err());
@@ -215,7 +218,7 @@ void Supervisor::watch_output(Poller& poller, RankStream& stream) {
   poller.add(stream.fd(), POLLIN, [this, &stream] {
     stream.read_some();
     const auto failure = stream.take_log_failure();
-    if (!failure || std::exchange(log_failed_, true)) return;  // one full disk fails them all
+    if (!failure || std::exchange(log_failed_, true)) return;  // one full disk makes all of them fail
     consoles_.err.append(fmt::format(
         "lockstep run: cannot write {}; the job goes on, and what a file has not got is shown here\n", *failure));
   });
@@ -231,7 +234,7 @@ void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string
   });
 }
 
-// After the ranks: what ends a whole group is told of as the end of the rank.
+// After the ranks: the end of a whole group is reported as the end of the rank.
 void Supervisor::watch_helpers(Poller& poller) {
   for (LocalRank& rank : ranks_) {
     if (rank.needs_keeper()) poller.add(rank.keeper().end_fd(), POLLIN, [this, &rank] { renew_keeper(rank); });
@@ -275,12 +278,12 @@ void Supervisor::look_for_end(LocalRank& rank) {
   ending_.rank_failed(Clock::now());
 }
 
-// The kernel counts before it kills.
+// The kernel increments the counter before it kills.
 void Supervisor::look_for_memory_kill(LocalRank& rank) {
   if (!rank.was_killed() || !memory_) return;
   const auto now = memory_account();
   if (!now || now->kills <= memory_->kills) return;
-  ++memory_->kills;  // another rank's end may be the next kill
+  ++memory_->kills;  // the end of another rank may be the next kill
   rank.note_cause(describe_memory_kill(*now));
 }
 
@@ -319,7 +322,7 @@ void Supervisor::take_replacement(Replacements::Started started) {
   if (started.ranks.gate) started.ranks.release();
 }
 
-// One that is stopped, or starved, may never end by itself.
+// A process that is stopped, or starved, may never end by itself.
 void Supervisor::end_lost_ranks() {
   for (LocalRank& rank : ranks_) {
     if (rank.running() && replacements_.is_to_be_killed(rank, Clock::now())) rank.kill();
@@ -339,7 +342,7 @@ void Supervisor::end_late_replacements() {
 
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
-    if (is_word(*signal, options_.signals)) {
+    if (is_notice_signal(*signal, options_.signals)) {
       tell_ranks(signal);
       continue;
     }
@@ -381,7 +384,7 @@ void Supervisor::tell_who_is_slow() {
   consoles_.err.append(fmt::format(
       "lockstep run: waiting for {} to end, asked by {} {} s ago; killed in {} s (--grace), or at the next signal\n",
       names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
-  // Others failed, perhaps because these hang. Who ends by somebody's wish may be saving its work.
+  // Other ranks failed, perhaps because these hang. A rank that ends on request may be saving its work.
   if (!failed_) return;
   for (LocalRank& rank : ranks_) {
     if (rank.running()) rank.ask_where();

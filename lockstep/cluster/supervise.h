@@ -1,4 +1,4 @@
-// The launcher's event loop over its ranks. Hosting the store is not part of it.
+// The launcher's event loop over its ranks. It does not host the store.
 #pragma once
 
 #include <lockstep/cluster/fork_server/fork_server.h>
@@ -14,7 +14,7 @@ namespace lockstep::cluster {
 
 /// Starts the ranks of `job` and returns when none of their processes is left. The calling thread waits for all events
 /// at once (ends, output, signals, deadlines) and is the only one. `forked` are ranks of this job that are forked
-/// already and need not be started. The ends of `helpers` are told of, and change nothing else.
+/// already and need not be started. The ends of `helpers` are reported, and change nothing else.
 LaunchResult supervise(const LaunchOptions& options, const Launch& job, std::optional<ForkedRanks> forked = {},
                        Replacing replacing = {}, std::vector<Helper> helpers = {});
 

@@ -30,7 +30,7 @@ std::string readable(const std::string& fingerprint) {
 }  // namespace
 
 std::string fingerprint(const std::string& signature, std::uint64_t trace) {
-  // The hash comes first, for signatures that are longer than the room for them.
+  // The hash comes first because the message may be too short for the whole signature.
   auto message = fmt::format("{:016x}{}", fnv1a(signature) ^ trace, signature);
   message.resize(kFingerprintBytes, '\0');
   return message;
@@ -41,7 +41,7 @@ std::string refusal(const std::string& signature, const std::string& problem) {
 }
 
 std::optional<std::string> disagreement(const std::vector<std::string>& fingerprints) {
-  std::vector<std::pair<std::string, std::vector<int>>> kinds;  // in order of their first rank
+  std::vector<std::pair<std::string, std::vector<int>>> kinds;  // in the order of their first ranks
   for (std::size_t rank = 0; rank < fingerprints.size(); ++rank) {
     const auto same = [&](const auto& kind) { return kind.first == fingerprints[rank]; };
     auto found = std::find_if(kinds.begin(), kinds.end(), same);

@@ -10,20 +10,20 @@
 
 namespace lockstep::detail {
 
-/// The message that represents a call, of the same length for all calls. Different calls have different fingerprints,
-/// and so have calls on different traces (Call::trace).
+/// The message that represents a call. All messages have the same length. Different calls have different fingerprints,
+/// and so do calls on different traces (Call::trace).
 std::string fingerprint(const std::string& signature, std::uint64_t trace = 0);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
-/// The text in place of the signature for a call that this rank refused to make.
+/// The text that replaces the signature of a call that this rank refused to make.
 std::string refusal(const std::string& signature, const std::string& problem);
 
 /// The calls by rank, when they are not all the same: `rank 0: broadcast float32[2] from 0; ranks 1, 2: ...`.
 std::optional<std::string> disagreement(const std::vector<std::string>& fingerprints);
 
-/// Compares `signature` (op and arguments, as people read them) between the ranks. A rank whose own arguments break a
-/// rule passes its `problem`, and throws it as Error(invalid_argument) after the others have seen that.
-/// Error(mismatch) on every other rank when they differ.
+/// Compares `signature` (op and arguments as readable text) between the ranks. A rank whose own arguments break a rule
+/// passes its `problem`, and throws it as Error(invalid_argument) after the other ranks have received it. When the
+/// signatures differ, every other rank throws Error(mismatch).
 void agree(GroupImpl& group, const Call& call, const std::string& signature, const std::optional<std::string>& problem);
 
 }  // namespace lockstep::detail

@@ -39,7 +39,7 @@ std::string dtype_name(at::ScalarType dtype) {
 
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
-  // Of a device only the kind: its number differs between ranks.
+  // Only the kind of the device, because the index of the device differs between ranks.
   const auto device = tensor.is_cpu() ? "" : " on " + c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true);
   return fmt::format("{}[{}]{}", dtype_name(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "), device);
 }
@@ -63,7 +63,7 @@ Problem check_written(const at::Tensor& tensor, std::string_view what) {
 }
 
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op) {
-  if (!tensor.defined()) return std::nullopt;  // check_tensor has said so
+  if (!tensor.defined()) return std::nullopt;  // check_tensor reports this
   if (tensor.is_complex()) {
     if (op == ReduceOp::sum || op == ReduceOp::mean) return std::nullopt;
     return fmt::format("the {} of complex numbers is not defined; sum and mean are", name(op));

@@ -14,7 +14,7 @@
 
 namespace lockstep::detail {
 
-/// The first broken rule in words, or nothing. Checks are chained: `first_of(check_a(), check_b())`.
+/// A text that describes the first broken rule, or nothing. Checks are chained: `first_of(check_a(), check_b())`.
 using Problem = std::optional<std::string>;
 
 template <typename... Rest>
@@ -26,19 +26,19 @@ Problem first_of(Problem first, Rest... rest) {
   }
 }
 
-/// The tensor is defined, dense, and of a dtype that can be moved.
+/// Checks that the tensor is defined, dense, and of a dtype that can be moved.
 Problem check_tensor(const at::Tensor& tensor, std::string_view what);
 /// The same for a tensor that is written: no two of its elements may share memory.
 Problem check_written(const at::Tensor& tensor, std::string_view what);
-/// No complex numbers, no mean of integers.
+/// Checks that complex numbers are only added up or averaged, and that integers and bool are not averaged.
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op);
-/// Dimension 0 divides by the size of the group.
+/// Checks that dimension 0 is divisible by the size of the group.
 Problem check_rows(const at::Tensor& tensor, int size);
-/// `output` is a contiguous tensor of `elements` elements of `like`'s dtype, on its device.
+/// Checks that `output` is a contiguous tensor of `elements` elements of `like`'s dtype, on its device.
 Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements);
-/// `rank` is in the group; `what` is "root", "source", ...
+/// Checks that `rank` is in the group; `what` is "root", "source", ...
 Problem check_rank(int rank, int size, std::string_view what);
-/// A peer in point to point: a rank of the group that is not this one, and a tag in 0..kMaxTag.
+/// Checks that `peer` is another rank of the group, and that the tag is in 0..kMaxTag.
 Problem check_message(int peer, int self, int size, int tag, std::string_view what);
 
 /// "float32[2, 3]", "float32[2, 3] on cuda", "undefined".

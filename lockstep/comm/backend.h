@@ -1,9 +1,9 @@
-// The interface that each backend implements. Internal: users see group.h and collectives.h.
+// The interface that each backend implements. Internal: users include group.h and collectives.h.
 //
-// The front (collectives.cpp) has checked this rank's arguments and dealt with size-1 groups, empty tensors and
-// strides, so a backend sees contiguous, non-empty tensors. Sizes and dtypes agree on all ranks only where the calls
-// were compared: by the front (agreement.h), or by the backend itself (`compares_calls`). On an unchecked() handle, and
-// for the lengths of messages, they may differ.
+// The front (collectives.cpp) has checked this rank's arguments and has handled groups of size 1, empty tensors and
+// strides, so a backend receives contiguous, non-empty tensors. Sizes and dtypes are guaranteed to be equal on all
+// ranks only where the calls were compared: by the front (agreement.h), or by the backend itself (`compares_calls`).
+// They may differ on an unchecked() handle, and the lengths of messages may always differ.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -39,7 +39,7 @@ struct Call {
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
   std::uint8_t kind = 0;       ///< the number of `op` on the status page
   std::chrono::steady_clock::time_point begun{};
-  /// Hash of the OperatorTrace it is made on (operator_trace.h), compared with the others'; 0: none.
+  /// Hash of the OperatorTrace of the call (operator_trace.h), compared with that of other ranks; 0: none.
   std::uint64_t trace = 0;
   std::uint64_t step = 0;         ///< number of the step on that trace
   std::uint64_t bytes = 0;        ///< as in CollectiveSpan
@@ -47,28 +47,30 @@ struct Call {
 };
 
 /// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.
-/// A backend's own state is called by one thread at a time; the front adds group, op and sequence number to its errors
-/// and calls it no more once it returned or threw anything but a timeout.
+/// One thread at a time calls a backend's own state. The front adds group, op and sequence number to its errors. It
+/// does not call the state again after the state has returned or has thrown anything but a timeout.
 class WorkState {
  public:
   virtual ~WorkState() = default;
-  /// Blocks; throws the operation's Error, or Error(timeout) after `timeout`, after which it may be called again.
+  /// Blocks. Throws the operation's Error, or Error(timeout) after `timeout`. After a timeout it may be called again.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
   /// Whether the operation is complete, or failed; never throws.
   virtual bool test() = 0;
-  /// Whether `wait` would not block; never throws. On a device that is earlier than `test`, as `wait` only orders
-  /// streams there.
+  /// Whether `wait` would not block; never throws. On a device this is true earlier than `test`, because `wait` only
+  /// orders streams there.
   virtual bool would_return() { return test(); }
-  /// As `wait`, and on a device blocks until the current stream has got so far. Default: `wait` does.
+  /// As `wait`; on a device it also blocks until the current stream has reached the end of the operation. Default:
+  /// `wait`.
   virtual void synchronize(std::chrono::milliseconds timeout) { wait(timeout); }
   /// For callers that poll `test` instead of waiting: throws Error(peer_lost) when a rank whose part is missing has
-  /// ended. May take as long as a request to the store, so call it every 50 ms or so. Default: `test` reports losses.
+  /// ended. It may take as long as a request to the store, so call it about every 50 ms. Default: `test` reports
+  /// losses.
   virtual void check_peers() {}
 };
 
-/// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause, which ends the group;
-/// Error(unsupported) or Error(invalid_argument), on all ranks alike, does not. Its errors report only what it has
-/// detected itself; the front finds out which rank died or gave up, and why (JobContext::find_cause).
+/// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause; this ends the group.
+/// Error(unsupported) or Error(invalid_argument), which all ranks throw alike, does not end it. A backend reports only
+/// what it has detected itself; the front finds out which rank died or gave up, and why (JobContext::find_cause).
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -79,15 +81,15 @@ class Backend {
   // The collectives (kCollectiveNames in base/status_page.h has all names). Each is Error(unsupported) by default.
 
   virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call);
-  /// Does not change the tensors of ranks other than root.
+  /// Changes only the tensor of root.
   virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call);
   virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call);
   virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call);
   virtual Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call);
   virtual Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call& call);
-  /// `output` is null but on root.
+  /// `output` is null on all ranks except root.
   virtual Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call& call);
-  /// `input` is null but on root.
+  /// `input` is null on all ranks except root.
   virtual Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call);
   virtual Pending send(const at::Tensor& tensor, int destination, int tag, const Call& call);
   virtual Pending receive(at::Tensor& tensor, int source, int tag, const Call& call);
@@ -97,49 +99,50 @@ class Backend {
   /// Engine inside a host: on `root`, row i of `parts` becomes the reduction of the next ranks[i] ranks' inputs.
   virtual Pending reduce_parts(const at::Tensor& parts, const at::Tensor& input, int root,
                                const std::vector<int>& ranks, ReduceOp op, const Call& call);
-  /// Engine between hosts: a reduction of the rows of the ranks' `input`, one row for each subtree. The rest as in
-  /// NetworkCall.
+  /// Engine between hosts: a reduction of the rows of the ranks' `input`, one row for each subtree. The other
+  /// parameters are as in NetworkCall.
   virtual Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
                           const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call& call);
 
-  // What has no tensor is asked of the backend for the CPU, so those for CUDA alone have only the defaults of these.
+  // Operations without a tensor go to the backend for the CPU, so backends for CUDA alone keep the defaults of these.
 
   virtual Pending barrier(const Call& call);
 
-  /// Compares `fingerprint` (the same length on every rank) and returns all ranks' in rank order. Used to turn a
-  /// mismatch into an error; must itself be safe against ranks that are in different collectives. It waits (`wait_in`).
+  /// Exchanges `fingerprint` (the same length on every rank) and returns those of all ranks in rank order. It serves to
+  /// turn a mismatch into an error, so it must work when ranks are in different collectives. It waits (`wait_in`).
   virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call);
 
-  /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before
-  /// each collective, collectives of nothing (empty tensors) are passed on too, and so is a call that was refused on
-  /// this rank (`refuse`). A call that differs between ranks ends in Error(mismatch) on all of them, and the group goes
-  /// on.
+  /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before each
+  /// collective. Collectives with empty tensors are also passed to the backend, and so is a call that was refused on
+  /// this rank (`refuse`). A call that differs between ranks throws Error(mismatch) on all of them, and the group stays
+  /// usable.
   virtual bool compares_calls() const { return false; }
-  /// Takes this rank's part in a collective that it cannot make: the others end in Error(mismatch) with `description`.
+  /// Takes this rank's part in a collective that it cannot make: the other ranks throw Error(mismatch) with
+  /// `description`.
   virtual void refuse(const std::string& /*description*/) {}
-  /// True: operations own the tensors they use until they are done, or have told the memory's owner who uses it, so the
-  /// front need not keep them.
+  /// True: operations keep the tensors that they use until they are complete, or have registered the use with the owner
+  /// of the memory, so the front need not keep them.
   virtual bool holds_tensors() const { return false; }
 
-  /// A subgroup of this group is being made without this rank, on all ranks that are left out as on those that are not
-  /// (BackendContext::parent): for engines in which that takes all of them.
+  /// A subgroup of this group is being made without this rank. Called on all ranks that are not in the subgroup, for
+  /// engines in which the creation is collective over the whole group (BackendContext::parent).
   virtual void left_out_of_subgroup() {}
 
   /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
 
-  // Of engines without a thread of their own, which move data only inside calls (progress.h). Any thread calls these.
+  // For engines without a thread of their own, which move data only inside calls (progress.h). Any thread calls these.
 
-  /// Whether an operation is under way that goes on only inside calls. Costs a load or two.
+  /// Whether an operation is pending that advances only inside calls. Costs one or two loads.
   virtual bool is_unfinished() const noexcept { return false; }
-  /// Moves what is under way as far as it goes without waiting, or leaves that to another thread that is at it. Errors
-  /// come with the waits for the operations.
+  /// Advances the pending operations as far as possible without waiting, or leaves that to another thread that is
+  /// already doing so. Errors are thrown by the waits for the operations.
   virtual Progressed advance() noexcept { return {}; }
-  /// Whether waits in this backend advance what `other` has under way.
+  /// Whether waits in this backend also advance the pending operations of `other`.
   virtual bool advances(const Backend& other) const noexcept { return this == &other; }
 
-  /// This rank gives the group up: pending operations on this and the other ranks fail soon, where the engine can do
-  /// that. Only destruction may follow. Returns at once.
+  /// This rank gives up the group: pending operations on this rank and the other ranks fail soon, where the engine
+  /// supports it. Only destruction may follow. Returns at once.
   virtual void abort() noexcept {}
 };
 
@@ -153,18 +156,18 @@ struct BackendContext {
   std::chrono::milliseconds start_timeout{};
   std::chrono::milliseconds timeout{};
   bool one_host = true;    ///< all ranks of the group share a machine and its network
-  std::vector<int> hosts;  ///< by group rank: which host it is on, counted from 0 in the order of their first ranks
+  std::vector<int> hosts;  ///< by group rank: the number of its host, counted from 0 in the order of their first ranks
   std::string network = "gloo";             ///< for hierarchy: the backend between hosts
   std::shared_ptr<const net::PeerTls> tls;  ///< for the backend tls: this process's certificates
-  std::string bind_address;                 ///< the address at which the others reach this host; empty: not known
+  std::string bind_address;                 ///< the address at which other ranks reach this host; empty: not known
   Progress* progress = nullptr;             ///< of the job, for `wait_in`
-  /// A group rank in words: "rank 2 (pid 4711 on node-b)".
+  /// A group rank as text: "rank 2 (pid 4711 on node-b)".
   std::function<std::string(int rank)> describe_rank;
   /// For backends that wait by polling: throws Error(peer_lost) when one of the group ranks `waited_for` has ended or
-  /// any rank of the job has given up. Costs about a round trip to the store, so call it every 50 ms of waiting or so.
-  /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
+  /// any rank of the job has given up. It costs about a round trip to the store, so call it about every 50 ms while
+  /// waiting. Pass only ranks whose part is still missing: a rank that completed its part may have ended normally.
   std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
-  /// The same during the rendezvous, when no rank can have ended in good order.
+  /// The same during the rendezvous, when no rank can have ended normally.
   std::function<void(const std::vector<int>& waited_for)> while_connecting;
   /// Only the second check: throws Error(peer_lost) with the reason of the rank that has given up. For waits that
   /// detect ended ranks in another way.
@@ -175,17 +178,17 @@ struct BackendContext {
   c10::Device device{c10::kCPU};  ///< this rank's
   Backend* beside = nullptr;      ///< the group's backend for the CPU, with the same ranks
   Backend* parent = nullptr;      ///< of a subgroup: the larger group's backend for the device, perhaps of another kind
-  /// Ends the group because of a call that failed after it was started. Any thread; never throws.
+  /// Ends the group because a call failed after it was started. Any thread; never throws.
   std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> end_group;
 };
 
-/// Waits for an operation within a call of `own`, while everything else in this process goes on; `progress` may be
-/// null.
+/// Waits for an operation within a call of `own`, while all other pending operations of this process advance;
+/// `progress` may be null.
 inline void wait_in(Progress* progress, WorkState& work, Backend& own, std::chrono::milliseconds timeout) {
   progress ? progress->wait(work, own, timeout) : work.wait(timeout);
 }
 
-/// The ranks of a group of `size` but `rank`.
+/// The ranks of a group of `size` without `rank`.
 inline std::vector<int> others_of(int rank, int size) {
   std::vector<int> others;
   for (int other = 0; other < size; ++other) {
@@ -194,7 +197,7 @@ inline std::vector<int> others_of(int rank, int size) {
   return others;
 }
 
-/// The part that backends share whose engine only moves bytes: every reduction is one call of `combine`.
+/// The common part of backends whose engine only moves bytes: every reduction is one call of `combine`.
 class NetworkBackend : public Backend {
  public:
   Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {

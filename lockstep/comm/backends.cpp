@@ -1,4 +1,4 @@
-// The table of backends, and what a backend does that does not say otherwise.
+// The table of backends, and the default implementations of Backend's functions.
 #include <lockstep/comm/backends.h>
 
 #include <lockstep/base/error.h>
@@ -11,7 +11,7 @@
 
 namespace lockstep::detail {
 
-// Each is defined in the backend's folder, or in the stub that takes its place.
+// Each function is defined in the backend's folder, or in the stub that replaces it.
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_shm_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_gloo_backend(const BackendContext& context);
@@ -32,8 +32,8 @@ constexpr bool kNccl = LOCKSTEP_HAS_NCCL;
 constexpr bool kCuda = LOCKSTEP_HAS_CUDA;
 
 constexpr std::array kBackends = {
-    // name, the ranks that it serves, the tensors that it carries, whether others on the way can read nothing, whether
-    // each rank needs a device of its own, whether this build has it, factory
+    // name, the ranks that it serves, the tensors that it carries, whether it encrypts, whether each rank needs a
+    // device of its own, whether this build has it, factory
     BackendKind{"self", Serves::one_rank, Carries::both, true, false, true, make_self_backend},
     BackendKind{"shm", Serves::one_host, Carries::cpu, true, false, true, make_shm_backend},
     BackendKind{"gloo", Serves::any_hosts, Carries::cpu, false, false, kGloo, make_gloo_backend},
@@ -124,7 +124,7 @@ Backend::Pending Backend::scatter(at::Tensor&, const at::Tensor*, int, const Cal
 Backend::Pending Backend::send(const at::Tensor&, int, int, const Call& call) { fail_lacking(*this, call.op); }
 Backend::Pending Backend::receive(at::Tensor&, int, int, const Call& call) { fail_lacking(*this, call.op); }
 
-// Only hierarchy calls these, of the engines that it has chosen.
+// Only hierarchy calls these functions, on the engines that it has chosen.
 Backend::Pending Backend::reduce_parts(const at::Tensor&, const at::Tensor&, int, const std::vector<int>&, ReduceOp,
                                        const Call& call) {
   fail_lacking(*this, call.op);
@@ -134,7 +134,7 @@ Backend::Pending Backend::combine(ResultOf, const at::Tensor&, const at::Tensor&
   fail_lacking(*this, call.op);
 }
 
-// Those of backends for CUDA have none: their group asks the backend for the CPU.
+// Backends for CUDA do not implement these: their group uses the backend for the CPU.
 Backend::Pending Backend::barrier(const Call& call) { fail_lacking(*this, call.op); }
 std::vector<std::string> Backend::exchange(const std::string&, const Call& call) { fail_lacking(*this, call.op); }
 

@@ -19,19 +19,20 @@ struct BackendKind {
   /// The ranks of a group that the backend can join.
   enum class Serves { one_rank, one_host, any_hosts };
 
-  /// The tensors that it carries. A backend for CUDA alone stands beside one for the CPU (BackendContext::beside).
+  /// The tensors that a backend carries. A backend for CUDA alone is used beside one for the CPU
+  /// (BackendContext::beside).
   enum class Carries { cpu, cuda, both };
 
   std::string_view name;
   Serves serves;
   Carries carries;
-  bool encrypts;     ///< with GroupOptions::encrypt nothing leaves the host unencrypted
+  bool encrypts;     ///< with GroupOptions::encrypt, all data that leaves the host is encrypted
   bool own_devices;  ///< each rank needs a device of its own
   bool built;        ///< this build has it; else `make` is a stub that throws Error(unsupported) and says how to get it
   std::unique_ptr<Backend> (*make)(const BackendContext& context);  ///< collective over the group
 };
 
-/// All backends, those included that this build lacks.
+/// All backends, including those that this build lacks.
 std::span<const BackendKind> backends();
 
 /// The row of `name`. Error(invalid_argument) for any other name, which includes "auto".
@@ -40,26 +41,25 @@ const BackendKind& backend_called(std::string_view name);
 /// The values of the option `backend`: "auto", then the names in the table's order.
 std::vector<std::string> backend_choices();
 
-/// The backend for a group, given the number of each rank's host (BackendContext::hosts): self for one rank, else what
-/// was asked for, where "auto" means shm when all ranks share a host, hierarchy when some do, and gloo (tls with
-/// `encrypt`) when none do.
-/// For hierarchy on a single host it is shm, the only engine that hierarchy would use. A backend for CUDA alone counts
-/// as "auto": this is the one for tensors on the CPU, and for what has no tensor. Error(invalid_argument) for "self"
-/// with several ranks.
+/// The backend for a group, given the number of each rank's host (BackendContext::hosts): self for one rank, else the
+/// requested one. "auto" means shm when all ranks share a host, hierarchy when some do, and gloo (tls with `encrypt`)
+/// when none do. On a single host hierarchy becomes shm, the only engine that hierarchy would use. A backend for CUDA
+/// alone counts as "auto", because this function chooses the backend for tensors on the CPU and for operations without
+/// a tensor. Error(invalid_argument) for "self" with several ranks.
 std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt = false);
 
-/// The backend for tensors on CUDA devices: what was asked for, where "auto" means the first row that this build has
-/// and that fits, and a backend for the CPU means "staged", which goes over it. self for one rank. Error(unsupported)
-/// where this build has none for CUDA.
+/// The backend for tensors on CUDA devices: the requested one. "auto" means the first row that this build has and that
+/// fits; a backend for the CPU means "staged", which uses it. self for one rank. Error(unsupported) where this build
+/// has no backend for CUDA.
 std::string_view choose_cuda_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt = false);
 
-/// Whether it is asked for to share devices: "staged", or one for the CPU.
+/// Whether the request allows shared devices: "staged", or a backend for the CPU.
 bool may_share_devices(std::string_view requested);
 
-/// Whether it carries CUDA tensors alone, as "nccl" and "staged" do.
+/// Whether the backend carries CUDA tensors alone, as "nccl" and "staged" do.
 bool is_for_cuda(std::string_view requested);
 
-/// Two backends of the same ranks, each with its own order of collectives. Only the first allocates; both use that
+/// Two backends of the same ranks, each with its own order of collectives. Only the first allocates; both use its
 /// memory in place.
 std::pair<std::unique_ptr<Backend>, std::unique_ptr<Backend>> make_shm_pair(const BackendContext& context);
 

@@ -46,7 +46,7 @@ void answer(const Group& group, int rank) {
 
 ClockOffset offset_from(nanoseconds asked, nanoseconds told, nanoseconds answered) {
   const auto half = (answered - asked) / 2;
-  ClockOffset offset{told - (asked + half), half + nanoseconds(1)};  // of an odd time half is rounded down
+  ClockOffset offset{told - (asked + half), half + nanoseconds(1)};  // an odd time is rounded down when it is halved
   if (std::chrono::abs(offset.to_rank_0) <= offset.accuracy) offset.to_rank_0 = nanoseconds(0);
   return offset;
 }

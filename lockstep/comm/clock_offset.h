@@ -13,14 +13,15 @@ struct ClockOffset {
   std::chrono::nanoseconds accuracy{};  ///< the true difference is at most this much more or less
 };
 
-/// What one question tells: this rank asked and had the answer at these times of its clock, and rank 0 told its time.
+/// The result of one exchange: this rank sent its request and received the reply at these times of its clock, and the
+/// reply holds rank 0's time.
 ClockOffset offset_from(std::chrono::nanoseconds asked, std::chrono::nanoseconds told,
                         std::chrono::nanoseconds answered);
 
-/// A collective. Each rank in turn asks rank 0 for its time, some times: in the answer that came soonest, rank 0 read
-/// its clock between the question and the answer, so their middle is right to half of the time between them (Cristian,
-/// "Probabilistic clock synchronization", 1989). A difference that is no larger than that is 0: ranks of one machine
-/// have one clock. Takes some round trips for each rank.
+/// A collective. Each rank in turn requests the time of rank 0 several times. In the exchange with the shortest round
+/// trip, rank 0 read its clock between request and reply, so the middle of these two times is exact to half of the time
+/// between them (Cristian, "Probabilistic clock synchronization", 1989). A difference that is not larger than this is
+/// 0: ranks of one machine have one clock. Takes some round trips for each rank.
 ClockOffset clock_offset(const Group& group);
 
 }  // namespace lockstep

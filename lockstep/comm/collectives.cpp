@@ -39,13 +39,13 @@ using detail::Problem;
 using detail::rows_divided;
 using detail::rows_times;
 
-/// What a call moves, of this rank's tensor.
+/// The data of this rank's tensor that a call moves.
 struct Payload {
   std::uint64_t bytes = 0;  ///< as in CollectiveSpan
   c10::Device device{c10::kCPU};
 };
 
-/// One call as the front sees it.
+/// One call as the front receives it.
 struct GroupRequest {
   detail::Op op;
   Problem problem;                   ///< of this rank's arguments
@@ -57,7 +57,7 @@ struct GroupRequest {
 };
 
 enum class Then {
-  wait,  ///< for the result; the Work is empty
+  wait,  ///< wait for the result; the Work is empty
   go_on
 };
 
@@ -66,8 +66,9 @@ Work nothing_to_do(detail::GroupImpl& impl, const Call& call) {
   return Work();
 }
 
-/// Checks the request with the other ranks, then lets the backend `start` it. `signature` writes down op and arguments:
-/// the same on all ranks. It is called only where somebody reads it, because that takes longer than a small collective.
+/// Checks the request with the other ranks, then lets the backend `start` it. `signature` makes the text of op and
+/// arguments, which is the same on all ranks. It is called only where the text is used, because it takes longer than a
+/// small collective.
 template <typename Signature, typename Start>
 Work run(const Group& group, const GroupRequest& request, const Signature& signature, const Start& start,
          Then then = Then::go_on) {
@@ -91,13 +92,13 @@ Work run(const Group& group, const GroupRequest& request, const Signature& signa
   return Work();
 }
 
-// Contiguous memory with the numbers of `tensor`: that of a lazy conj() or negative holds others.
+// Contiguous memory with the values of `tensor`: the memory of a lazy conj() or negative tensor holds other values.
 Tensor in_memory(const Tensor& tensor) { return tensor.contiguous().resolve_conj().resolve_neg(); }
 
-// Sums and means of complex numbers are those of their real and imaginary parts, which is what engines see.
+// Sums and means of complex numbers are those of their real and imaginary parts, and engines receive these parts.
 Tensor as_reduced(const Tensor& tensor) { return tensor.is_complex() ? at::view_as_real(tensor) : tensor; }
 
-// Works on a contiguous stand-in for `tensor`, and copies it back at the end where that is another one.
+// Works on a contiguous copy of `tensor` where it is not contiguous itself, and copies the result back at the end.
 template <typename Start>
 Backend::Pending in_place(Tensor& tensor, Start start) {
   Tensor staged = in_memory(tensor);
@@ -106,14 +107,14 @@ Backend::Pending in_place(Tensor& tensor, Start start) {
   return detail::then(std::move(pending), [tensor, staged]() mutable { tensor.copy_(staged); });
 }
 
-// Until the operation is complete somebody must own the tensors it reads and writes.
+// The tensors that an operation reads and writes must stay alive until it is complete.
 template <typename... Tensors>
 Backend::Pending keep(const Backend& backend, Backend::Pending pending, const Tensors&... tensors) {
   if (backend.holds_tensors()) return pending;
   return detail::then(std::move(pending), [kept = std::vector<Tensor>{tensors...}]() mutable { kept.clear(); });
 }
 
-// What each rank gets of `tensor`; undefined where the arguments are refused anyway.
+// The slice of `tensor` for each rank; undefined where the arguments are refused anyway.
 Tensor empty_slice(const Tensor& tensor, int size) {
   if (!tensor.defined() || check_rows(tensor, size)) return {};
   return at::empty(rows_divided(tensor, size), tensor.options());
@@ -124,7 +125,7 @@ Payload payload_of(const Tensor& tensor) {
   return {static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize(), tensor.device()};
 }
 
-// The same for a message, which only two ranks know of.
+// The same for a message, in which only two ranks take part.
 template <typename Start>
 Work run_message(const Group& group, const GroupRequest& request, Start start) {
   const at::NoGradGuard no_grad;
@@ -142,7 +143,8 @@ constexpr std::string_view kThoseThatDo = "all_reduce, all_gather, reduce_scatte
 
 bool has_gradient(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::mean; }
 
-// What to call where `op`, which differentiates, is called asynchronously or with an operator that has no gradient.
+// The function to call instead when `op`, which is differentiable, is called asynchronously or with an operator without
+// gradient.
 struct Instead {
   std::string called;
   std::string words;
@@ -154,7 +156,7 @@ Instead instead_of(std::string_view op, ReduceOp reduction) {
           fmt::format("take the {} of the result of all_gather, which does", name(reduction))};
 }
 
-// Neither is of a graph: what is written to the output would be without a gradient.
+// Neither tensor may belong to a graph: data written to the output would have no gradient.
 Problem check_copied(const Tensor& output, const Tensor& tensor, std::string_view op, ReduceOp reduction) {
   if (!is_recorded(output) && !is_recorded(tensor)) return std::nullopt;
   const auto [called, words] = instead_of(op, reduction);
@@ -231,7 +233,7 @@ Work all_reduce_async(Tensor& tensor, const Group& group, ReduceOp op) {
 }
 
 void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) {
-  // A parameter itself, such as one that is averaged over the ranks, is no result of a graph.
+  // A parameter itself, for example one that is averaged over the ranks, is not a result of a graph.
   if (is_recorded(tensor) && !tensor.is_leaf() && has_gradient(op)) {
     return detail::recorded_all_reduce(tensor, group, op);
   }

@@ -41,8 +41,8 @@ struct OwnAddress {
   std::string chosen_by;  ///< as in RankInfo
 };
 
-// The address other hosts reach this one at, as far as it can be told before anybody was met; a variable that decided
-// is noted among the world's evidence.
+// The address at which other hosts reach this one, as far as it is known before any connection. A variable that decided
+// is recorded in the world's evidence.
 OwnAddress address_of_this_host(World& world, const MemberSession* session, const Environment& environment) {
   std::string usual;
   if (session != nullptr) {
@@ -50,21 +50,22 @@ OwnAddress address_of_this_host(World& world, const MemberSession* session, cons
   } else if (world.rendezvous == Rendezvous::tcp) {
     usual = detail::address_for_others(world);
   }
-  if (world.size == 1) return {usual, {}};  // nobody is told
+  if (world.size == 1) return {usual, {}};  // the address is not sent to any rank
   const auto named = detail::named_interface(environment, usual);
   if (!named) return {usual, {}};
   world.evidence += fmt::format(" {}={}: {} of {}", named->variable, named->value, named->address, named->interface);
   return {named->address, fmt::format("{}={}, interface {}", named->variable, named->value, named->interface)};
 }
 
-// Where no launcher says how many ranks this host has, or which of them this is.
+// Used when no launcher gives the number of ranks on this host, or the local rank.
 void count_local_ranks(World& world, const detail::GroupMembers& everyone) {
   if (world.local_size != 0) return;
   world.local_size = everyone.local_size;
   if (world.local_rank < 0 || world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
 }
 
-// Ranks that differ would not come together later, or come together without what some of them count on.
+// Ranks with different settings would fail to connect later, or would connect without the encryption that some of them
+// require.
 void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank, c10d::Store& store) {
   std::vector<int> encrypting;
   std::vector<int> others;
@@ -76,7 +77,7 @@ void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank,
        fmt::join(encrypting, ", "), fmt::join(others, ", "));
 }
 
-/// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as connect().
+/// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as for connect().
 Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
   const auto environment = current_environment();
   World met = world;
@@ -96,8 +97,8 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
     self.hello = detail::this_rank(world, address).hello;  // of this attempt
     ranks = detail::meet(*store.store, self, world.size, settings.start_timeout, give_up);
   }
-  // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
-  // ends the process.
+  // c10d's store has a second connection on which a thread waits for data that is never sent. When that connection
+  // breaks, the thread ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
 
   check_same_encryption(*ranks, world.rank, *store.store);
@@ -109,20 +110,20 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
   auto job = std::make_shared<detail::JobContext>(std::move(met), settings, std::move(store), std::move(*ranks),
                                                   std::move(address), std::move(session));
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
-  // Nobody goes on, and perhaps leaves again, before all have joined.
+  // No rank continues, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
   group->job()->all_joined();
   return Group(std::move(group));
 }
 
-// All ranks wait for their ranks when a generation begins, so that it takes no longer than their network does. One
-// that is lost on the way must not keep the others for as long as they would wait for a program to start.
+// All ranks of a generation receive their rank numbers at its beginning, so the rendezvous takes only as long as their
+// network needs. A rank that is lost meanwhile must not delay the others for as long as a program start may take.
 constexpr std::chrono::milliseconds kLongestRendezvous = std::chrono::seconds(20);
 
-// Ranks that die on the way are replaced; what fails for another reason fails again.
+// Ranks that die during the rendezvous are replaced; an error with another cause would occur again.
 constexpr int kMostAttempts = 20;
 
-/// The same with replacement of ranks that are lost meanwhile: it is then tried with the next generation. nullopt when
+/// The same with replacement of ranks that are lost meanwhile: the next attempt uses the next generation. nullopt when
 /// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of MemberSession.
 std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<MemberSession>& session,
                                         const GroupOptions& settings) {
@@ -160,7 +161,7 @@ Group connect(const World& start, const GroupOptions& options) {
 
 namespace {
 
-/// `lockstep run --servers` has started processes that a program with a loop of its own has no work for.
+/// `lockstep run --servers` has started processes for which a program with its own loop has no work.
 void refuse_servers() {
   const auto servers = find_integer(current_environment(), "LOCKSTEP_SERVERS", 0, std::int64_t{1} << 20).value_or(0);
   if (servers == 0) return;
@@ -203,7 +204,7 @@ std::optional<Group> rejoin(Group group, const std::string& reason) {
   const auto settings = group.impl().job()->options();
   const auto world = group.world();
   session->ask_again(reason);
-  std::optional<Group>(std::move(group)).reset();  // closes what the others may still wait on
+  std::optional<Group>(std::move(group)).reset();  // closes connections on which other ranks may still wait
   if (!session->await_next_place()) return std::nullopt;
   return join_with_recovery(world, session, settings);
 }

@@ -7,7 +7,7 @@
 //   reduce_scatter mean    all_gather, divided by the number of ranks
 //   all_to_all             all_to_all
 //
-// The backwards are calls of the public functions, so they differentiate again.
+// The backward functions call the public functions, so they are differentiable too.
 #include <lockstep/comm/differentiable.h>
 
 #include <ATen/core/grad_mode.h>
@@ -27,7 +27,7 @@ using torch::autograd::variable_list;
 
 using Map = std::function<Tensor(const Tensor&)>;
 
-/// A custom class, because autograd's context stores only types that it knows.
+/// A custom class, because autograd's context stores only its own types.
 struct KeptMap : torch::CustomClassHolder {
   explicit KeptMap(Map its_map) : map(std::move(its_map)) {}
   Map map;

@@ -12,16 +12,16 @@
 
 namespace lockstep::detail {
 
-/// Whether autograd records what is done with the tensor now: it requires a gradient, and nothing has turned this off.
+/// Whether autograd records operations on the tensor now: it requires a gradient, and recording is not turned off.
 bool is_recorded(const at::Tensor& tensor);
 
-/// The tensor is of no graph, for operations that do not differentiate. `instead` says what to call: "call all_gather,
-/// which does".
+/// Checks that the tensor belongs to no graph, for operations that are not differentiable. `instead` names the function
+/// to call: "call all_gather, which does".
 Problem check_unrecorded(const at::Tensor& tensor, std::string_view op, std::string_view instead);
-/// The same where parameters themselves may be given: those that are sent, or written in place.
+/// The same where parameters themselves are allowed: tensors that are sent, or written in place.
 Problem check_no_result(const at::Tensor& tensor, std::string_view op, std::string_view instead);
 
-// The collective of that name, for a tensor that is recorded.
+// The collective of the same name, for a tensor that is recorded.
 
 /// In place, sum and mean only.
 void recorded_all_reduce(at::Tensor& tensor, const Group& group, ReduceOp op);

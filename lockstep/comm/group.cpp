@@ -1,4 +1,5 @@
-// Group as a handle of its implementation, and the creation of subgroups, between two agreements of all ranks.
+// The class Group as a handle of its implementation, and the creation of subgroups, between two agreements of all
+// ranks.
 #include <lockstep/comm/group.h>
 
 #include <lockstep/base/error.h>
@@ -72,7 +73,7 @@ Group Group::unchecked() const {
 
 std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const {
   const auto call = impl_->begin("subgroup");
-  // Always compared, because ranks with different lists would wait for each other without end.
+  // Always compared, because ranks with different lists would wait for each other forever.
   detail::agree(*impl_, call, fmt::format("subgroup of world ranks {}", fmt::join(world_ranks, ", ")),
                 problem_with_list(*this, world_ranks));
   const auto name = fmt::format("{}/{}", impl_->members().name, impl_->next_subgroup());
@@ -96,7 +97,7 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
       problem = std::current_exception();
     }
   }
-  // Also keeps the rank that holds the store from leaving before the members have met through it.
+  // It also prevents the rank that holds the store from leaving before the members have connected through it.
   try {
     detail::agree(*impl_, call, problem ? "subgroup failed" : "subgroup made", std::nullopt);
   } catch (const Error&) {

@@ -1,4 +1,4 @@
-// A group's life: making its backends, numbering calls, comparing traces, and ending all groups with one error.
+// The lifetime of a group: creation of its backends, numbers of calls, comparison of traces, and the end of all groups.
 #include <lockstep/comm/group_impl.h>
 
 #include <lockstep/comm/agreement.h>
@@ -19,14 +19,14 @@ namespace {
 
 double in_seconds(std::chrono::milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
-// Calls that differ are an error on all ranks alike, and nothing is under way. But where the length of a message
-// differs the other side still waits.
+// A mismatch of calls is an error on all ranks alike, and no operation is pending. But when the length of a message
+// differs, the other side still waits.
 bool ends_group(ErrorKind kind, std::string_view op) {
   if (kind == ErrorKind::mismatch) return op == "send" || op == "receive";
   return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
 }
 
-// Some rank is not as far as this one on its trace: it will be, with its next collective.
+// Another rank has not followed the last failure of this rank's trace yet; it will do so in its next collective.
 class OthersBehind : public Error {
  public:
   using Error::Error;
@@ -38,7 +38,7 @@ std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job
   return names;
 }
 
-// Ranks that share a device do so by mistake more often than not, so it has to be asked for.
+// Ranks that share a device usually do so by mistake, so the user has to request it.
 void require_own_devices(std::string_view backend, const BackendContext& context) {
   const auto own = encode(cuda_identity(context.device.index()));
   std::vector<DeviceIdentity> devices;
@@ -48,7 +48,7 @@ void require_own_devices(std::string_view backend, const BackendContext& context
   }
 }
 
-// What a backend let through that is no Error is an engine's way to say that the connection broke.
+// An exception of the engine that is not an Error means that a connection broke.
 Error as_error(std::exception_ptr problem) {
   try {
     std::rethrow_exception(std::move(problem));
@@ -100,7 +100,7 @@ std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<JobContext> job, Grou
   return group;
 }
 
-// A rank that fails here says so, because the others wait for it until their start_timeout.
+// A rank that fails here publishes its failure, because the other ranks wait for it until their start_timeout.
 template <typename Make>
 void GroupImpl::or_tell(const Make& make) {
   std::string_view backend = requested_;
@@ -143,7 +143,7 @@ void GroupImpl::make_backend_for_cuda(std::string_view& name, GroupImpl* parent)
   auto context = backend_context();
   name = choose_cuda_backend(requested_, members_.hosts, job_->options().encrypt);
   const auto& kind = backend_called(name);
-  if (kind.carries == BackendKind::Carries::both) {  // as backend_ does
+  if (kind.carries == BackendKind::Carries::both) {  // backend_ carries CUDA tensors too
     if (parent) parent->left_out_of_subgroup();
     return;
   }
@@ -174,14 +174,14 @@ BackendContext GroupImpl::backend_context() {
   context.one_host = members_.local_size == members_.size();
   context.hosts = members_.hosts;
   context.tls = job_->world().tls;
-  // Ranks that met through MPI were started by it: it knows the network better.
+  // Ranks whose rendezvous used MPI were started by MPI, which has better information about the network.
   context.network = context.tls ? "tls" : job_->world().rendezvous == Rendezvous::mpi ? "mpi" : "gloo";
   context.bind_address = job_->bind_address();
   context.progress = &job_->progress();
   context.describe_rank = [job = job_, ranks = members_.world_ranks](int rank) {
     return lockstep::detail::describe(job->rank_info(ranks.at(static_cast<std::size_t>(rank))));
   };
-  // The job by value: a backend's thread may still wait while the group goes.
+  // The job is captured by value: a backend's thread may still wait while the group is destroyed.
   const auto throw_for = [job = job_, ranks = members_.world_ranks](auto find) {
     return [job, ranks, find](const std::vector<int>& waited_for) {
       std::vector<int> in_world;
@@ -190,14 +190,14 @@ BackendContext GroupImpl::backend_context() {
     };
   };
   context.throw_if_lost = throw_for([](JobContext& job, const auto& of) { return job.find_loss(of); });
-  // Who meets needs the store.
+  // A rendezvous needs the store.
   context.while_connecting = throw_for([](JobContext& job, const auto& of) { return job.find_cause(of, {}); });
   context.throw_if_failed = [job = job_] {
     if (const auto fault = job->find_failure()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };
   context.device = device_;
   context.beside = backend_.get();
-  // Its thread ends before this object does, but may be here while the last handle goes.
+  // Its thread ends before this object does, but may run here while the last handle is released.
   context.end_group = [this](const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
     if (const auto alive = weak_from_this().lock()) alive->end(call, std::move(problem), waited);
   };
@@ -257,7 +257,7 @@ void GroupImpl::wait_for(WorkState& work, const Call& call, std::chrono::millise
   try {
     job_->progress().wait(work, backend_on(call.device), timeout);
   } catch (...) {
-    job_->note_waited(start);  // it may be asked again
+    job_->note_waited(start);  // it may be called again
     throw;
   }
   job_->note_waited(start);
@@ -291,7 +291,7 @@ std::vector<std::shared_ptr<OperatorTrace>> GroupImpl::traces() const {
 std::string GroupImpl::compare_traces(const Call& call) {
   OperatorTrace* const current = call.trace != 0 ? current_trace() : nullptr;
   if (call.trace != 0 && (!current || call.step != 0)) return current ? compare_on(*current, call) : "";
-  // On no trace, or one more rendezvous on one: another rank may meet on any.
+  // The call is on no trace, or it is an additional rendezvous on a trace: another rank may call it on any trace.
   std::optional<OthersBehind> behind;
   std::string difference;
   const auto compare = [&](OperatorTrace& trace) {
@@ -323,7 +323,7 @@ std::string GroupImpl::compare_on(OperatorTrace& trace, const Call& call) {
                     "place of the program; what they wrote to tensors in between may differ",
                     failures.next->text, here));
   }
-  const bool meets = call.step == 0;  // only what meet_anew() calls is no step
+  const bool meets = call.step == 0;  // only the calls of meet_anew() are not steps
   if (failures.others_behind || (meets && failures.some_silent)) {
     throw OthersBehind(ErrorKind::mismatch, call.op, "other ranks have not had the error of this one");
   }
@@ -359,7 +359,7 @@ void GroupImpl::meet_anew(OperatorTrace& trace) {
       }
       met = number;
     } catch (const OthersBehind&) {
-      // They have the error now, or will with what they have under way.
+      // The other ranks have the error now, or will have it with their pending operations.
     }
   }
 }
@@ -375,7 +375,7 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
   if (seen.kind() == ErrorKind::timeout) {
     const auto key = fmt::format("{}/{}/{}", members_.name, call.op, call.sequence);
     const auto absent = job_->find_absent(key, members_.world_ranks);
-    // Ranks that gave up meanwhile know better than a list of who is late.
+    // The reasons of ranks that gave up meanwhile are more exact than a list of late ranks.
     const auto traces = trace ? compare_traces(*trace, trace->name() + "/late") : "";
     if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause + traces;
     if (absent.empty())
@@ -415,7 +415,7 @@ void GroupImpl::end(const Call& call, std::exception_ptr problem, std::chrono::m
   try {
     rethrow(call, std::move(problem), waited);
   } catch (const std::exception&) {
-    // The next call of the group throws it.
+    // The next call of the group throws the error.
   }
 }
 

@@ -21,7 +21,8 @@
 
 namespace lockstep::detail {
 
-/// The name of a collective, with its number on the status page: found when this is compiled, not in each call.
+/// The name of a collective, with its number on the status page. The number is computed at compile time, not in each
+/// call.
 struct Op {
   std::string_view name;
   std::uint8_t number;
@@ -32,7 +33,7 @@ struct Op {
   }
 };
 
-/// The members of a group, and which of them is this process.
+/// The members of a group, and the rank of this process among them.
 struct GroupMembers {
   std::string name;
   std::vector<int> world_ranks;  ///< by group rank
@@ -63,44 +64,44 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
 
   const GroupMembers& members() const { return members_; }
   const std::shared_ptr<JobContext>& job() const { return job_; }
-  /// For tensors on the CPU, and what has no tensor.
+  /// For tensors on the CPU, and for calls without a tensor.
   Backend& backend() { return *backend_; }
-  /// For tensors on `device`, which is one that the group carries.
+  /// For tensors on `device`, which must be one that the group carries.
   Backend& backend_on(c10::Device device) { return device.is_cpu() || !on_device_ ? *backend_ : *on_device_; }
-  /// What is wrong with tensors on `device`, in words.
+  /// A text that describes the problem with tensors on `device`.
   std::optional<std::string> misplaced(c10::Device device) const {
     return device.is_cpu() || device == device_ ? std::nullopt : misplaced_elsewhere(device);
   }
-  /// The device whose tensors it carries besides those on the CPU, or the CPU.
+  /// The device whose tensors the group carries besides those on the CPU; the CPU where there is none.
   c10::Device device() const { return device_; }
   const std::string& device_name() const { return device_name_; }
-  /// That of its device, if any.
+  /// The name of the backend for its device, if any, else of the backend for the CPU.
   std::string_view backend_name() const { return on_device_ ? on_device_->name() : backend_->name(); }
-  /// A subgroup of this group is made without this rank.
+  /// Called when a subgroup of this group is made without this rank.
   void left_out_of_subgroup();
   std::string_view requested_backend() const { return requested_; }
 
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
   Call begin(const Op& op, std::uint64_t bytes = 0, c10::Device device = c10::kCPU);
   Call begin_message(const Op& op, std::uint64_t bytes, c10::Device device);
-  /// Before a collective on a trace that was restarted: waits until all members have restarted it as often. Throws the
-  /// error of the restart where this rank is behind.
+  /// Before a collective on a trace that was restarted: waits until all members have restarted it equally often. Throws
+  /// the error of the restart if this rank is behind.
   void meet_on(OperatorTrace& trace) {
     if (trace.failures() != 0) meet_anew(trace);
   }
-  /// Before a collective on no trace: the same for all traces of the group.
+  /// Before a collective without a trace: the same for all traces of the group.
   void meet_on_traces() {
     if (!traces_.empty()) meet_on_all();
   }
-  /// Adds a trace that collectives of this group are made on. All members call it, in the same order.
+  /// Adds a trace for collectives of this group. All members call it, in the same order.
   void add_trace(const std::shared_ptr<OperatorTrace>& trace) {
     std::erase_if(traces_, [](const auto& each) { return each.expired(); });
     traces_.push_back(trace);
   }
-  /// Waits for the pending operation of a call while everything else in this process goes on (progress.h), and counts
-  /// the time as waiting time of this rank.
+  /// Waits for the pending operation of a call while all other pending operations of this process advance (progress.h),
+  /// and adds the time to the waiting time of this rank.
   void wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout);
-  /// The call has its result.
+  /// Records that the call has its result.
   void ended(const Call& call) noexcept {
     job_->status_page().end(call.kind, page_number_, call.sequence);
     if (job_->is_observed()) {
@@ -109,7 +110,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
     }
   }
 
-  /// While it lives, another thread's call fails: two at a time would be numbered differently on each rank.
+  /// While it exists, calls of other threads fail: the numbers of two calls at a time would differ between ranks.
   class SoleCaller {
    public:
     SoleCaller(GroupImpl& group, std::string_view op);
@@ -121,22 +122,22 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
     GroupImpl& group_;
   };
 
-  /// Number for the next subgroup, the same on all ranks.
+  /// The number of the next subgroup, the same on all ranks.
   int next_subgroup() { return ++subgroups_; }
 
-  /// Rethrows `problem` of a call, with its cause as far as it is known. A lost peer or a timeout ends the group.
+  /// Rethrows `problem` of a call, with its cause as far as known. A lost peer or a timeout ends the group.
   [[noreturn]] void rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited);
 
-  /// The same for a call that failed while nobody waited for it. Any thread.
+  /// The same for a call that failed while no thread waited for it. Any thread.
   void end(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) noexcept;
 
   /// The error that ended the group, if any.
   std::optional<Error> failure();
 
-  /// Ends all groups of the job because of this rank's own reason, and tells the others.
+  /// Ends all groups of the job for this rank's own reason, and publishes the reason to the other ranks.
   void abort(std::string_view reason) noexcept;
 
-  /// Every later call fails with `error`, and pending ones fail soon. Keeps an earlier reason.
+  /// Makes every later call fail with `error`, and pending ones fail soon. Keeps an earlier reason.
   void end_because(const Error& error) noexcept;
 
   /// "all_reduce 12 of group "world" on rank 0 of 3", and the position of the calling thread on its trace.
@@ -145,9 +146,9 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// " in global operator 15, aten::relu of ..." for a call on a trace, else empty.
   std::string here(const Call& call) const;
 
-  /// After a mismatch: throws the error of another rank's failed step, if this one has to follow it; else returns
-  /// ". The first difference is global operator 15: ...", as far as the other ranks answer within 2 s;
-  /// empty for calls that are not on a trace, before which another rank may still have failed on one.
+  /// After a mismatch: throws the error of another rank's failed step, if this rank has to follow it. Else returns ".
+  /// The first difference is global operator 15: ...", as far as the other ranks answer within 2 s. Empty for calls
+  /// without a trace; another rank may still have failed on a trace before such a call.
   std::string compare_traces(const Call& call);
 
  private:
@@ -175,12 +176,12 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::shared_ptr<Backend> backend_;
   std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
-  std::map<std::string, std::uint64_t> met_;  ///< by trace, the last of its restarts that all members have made
+  std::map<std::string, std::uint64_t> met_;  ///< by trace, the last restart that all members have made
   std::vector<std::weak_ptr<OperatorTrace>> traces_;
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;
-  std::mutex failing_;  ///< held while one thread finds out why the group failed
-  std::mutex mutex_;    ///< of failure_, because works may be waited for on several threads
+  std::mutex failing_;  ///< held while one thread determines why the group failed
+  std::mutex mutex_;    ///< protects failure_, because several threads may wait for works
   std::optional<Error> failure_;
   c10::Device device_{c10::kCPU};
   std::string device_name_ = "cpu";

@@ -1,4 +1,4 @@
-// The options of connect() with LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S and the like in their place, checked.
+// The options of connect() after LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S and the like have replaced their values, checked.
 #include <lockstep/comm/group_settings.h>
 
 #include <lockstep/base/error.h>
@@ -64,7 +64,7 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
     fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
          options.timeout.count(), options.start_timeout.count());
   }
-  // The kernel counts them in whole seconds, in parts of this.
+  // The kernel takes these times in whole seconds, and they are fractions of this timeout.
   if (options.host_timeout < std::chrono::seconds(3) || options.host_timeout > std::chrono::hours(24)) {
     fail(ErrorKind::invalid_argument, "connect",
          "host_timeout (LOCKSTEP_HOST_TIMEOUT_S) must be from 3 s to a day; it is {} ms", options.host_timeout.count());

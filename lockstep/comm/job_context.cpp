@@ -1,4 +1,4 @@
-// The job in the store: the keys under which ranks publish failures, lateness and traces, and the search for causes.
+// The job in the store: the keys under which ranks publish failures, delays and traces, and the search for causes.
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/job_context.h>
 
@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 constexpr auto kFailureKey = "failure";
 constexpr auto kPoll = milliseconds(20);
 constexpr auto kStoreAnswer = std::chrono::seconds(2);
-/// How long a rank that waits for others does not ask a store that did not answer: that takes kStoreAnswer.
+/// The time for which a waiting rank sends no request to a store that did not answer, because each such request takes
+/// kStoreAnswer.
 constexpr auto kStoreAway = std::chrono::seconds(10);
 
 std::string encode(const Failure& fault) {
@@ -53,7 +54,7 @@ JobContext::JobContext(World world, GroupOptions options, OpenedStore store, std
       bind_address_(std::move(bind_address)),
       peers_(members_, world_.rank) {
   if (!session_) {
-    answer_where_are_you();  // a session asks in another way
+    answer_where_are_you();  // a session sends this request in another way
     return;
   }
   session_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
@@ -61,7 +62,7 @@ JobContext::JobContext(World world, GroupOptions options, OpenedStore store, std
 
 JobContext::~JobContext() {
   if (session_) session_->describe_progress_with(nullptr);
-  // With recovery the others are told by the scheduler, and wait for this rank to come again.
+  // With recovery the scheduler reports the failure to the other ranks, and they wait until this rank joins again.
   if (failed_ && store_.held_here && !recovers()) linger();
 }
 
@@ -79,7 +80,7 @@ void JobContext::stop_observing() noexcept {
   observer_.reset();
 }
 
-// A failure of somebody who watches must not become one of the collective.
+// An exception of the observer must not become a failure of the collective.
 void JobContext::tell_observer(const CollectiveSpan& span) noexcept {
   try {
     std::shared_ptr<const CollectiveListener> observer;
@@ -109,11 +110,11 @@ void JobContext::end_groups(const Error& error) noexcept {
       if (auto group = one.lock()) alive.push_back(std::move(group));
     }
   }
-  // Without the lock: each takes its own.
+  // Without the lock, because each group takes its own lock.
   for (const auto& group : alive) group->end_because(error);
 }
 
-// The request that is answered at once also limits how long the next ones on this connection wait for their answers.
+// A request that is answered at once. Its timeout also limits how long the next requests on this connection wait.
 bool JobContext::store_answers() noexcept {
   try {
     store_.store->wait({fmt::format("presence/{}", world_.rank)}, kStoreAnswer);
@@ -188,7 +189,7 @@ std::string JobContext::store_is_gone() const {
   return fmt::format("the store at {}, held by {}, is gone", store_.where, holder);
 }
 
-// Whoever holds the store may have ended first, and the one that was seen to end have done so because of that.
+// The holder of the store may have ended first, and its end may have caused the end of the rank that was detected.
 std::string JobContext::with_store_gone(const std::string& cause) const {
   const bool said = !world_.store_is_external && cause.find(describe(rank_info(0))) != std::string::npos;
   return said ? cause : fmt::format("{}; and {}", cause, store_is_gone());
@@ -203,16 +204,16 @@ std::optional<std::string> JobContext::find_cause(const std::vector<int>& waited
       if (Clock::now() >= deadline) break;
       std::this_thread::sleep_for(kPoll);
     }
-    // Only now: a process loses its connections a moment before it counts as ended.
+    // Only after the wait: a process loses its connections shortly before the kernel reports its end.
     return answers ? std::nullopt : std::optional(store_is_gone());
   } catch (const std::exception&) {
-    // It went in the middle of an answer.
+    // The store was lost in the middle of a reply.
     const auto word = word_of_scheduler();
     return word ? with_store_gone(*word) : store_is_gone();
   }
 }
 
-// Says it once.
+// Logs the loss only once.
 bool JobContext::store_is_away() noexcept {
   const auto now = Clock::now().time_since_epoch();
   const auto again = store_asked_again_.load();
@@ -233,7 +234,7 @@ std::optional<std::string> JobContext::find_loss(const std::vector<int>& waited_
   try {
     return cause_now(waited_for, !store_is_away());
   } catch (const std::exception&) {
-    return std::nullopt;  // it went in the middle of an answer: the next look finds it away
+    return std::nullopt;  // the store was lost during a reply; the next check finds that it is away
   }
 }
 
@@ -250,7 +251,7 @@ std::vector<int> JobContext::ranks_at_address_in(const std::string& message, con
 }
 
 std::string JobContext::addresses_by_variables(const std::string& message, const std::vector<int>& among) const {
-  constexpr std::size_t kMost = 4;  // the others of a large job are alike
+  constexpr std::size_t kMost = 4;  // the other ranks of a large job are alike
   auto ranks = ranks_at_address_in(message, among);
   std::erase_if(ranks, [&](int rank) { return rank_info(rank).address_chosen_by.empty(); });
   if (ranks.empty()) ranks = among;

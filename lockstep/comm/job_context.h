@@ -26,20 +26,20 @@ namespace lockstep::detail {
 
 class GroupImpl;
 
-/// The first failure known in the job, as its rank described it.
+/// The first known failure of the job, as described by the rank that failed.
 struct Failure {
   int rank = 0;
-  bool aborted = false;  ///< the rank called Group::abort; else a collective failed under it
+  bool aborted = false;  ///< the rank called Group::abort; else a collective failed on it
   std::string reason;
 };
 
-/// Thread-safe, as far as the store is.
+/// As thread-safe as the store is.
 class JobContext {
  public:
   /// `session`: in a job with a scheduler, else nullptr.
   JobContext(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> members,
              std::string bind_address, std::shared_ptr<MemberSession> session);
-  /// Where this process holds the store and the job failed, waits up to 2 s until the others have read the reason.
+  /// If this process holds the store and the job failed, waits up to 2 s until the other ranks have read the reason.
   ~JobContext();
   JobContext(const JobContext&) = delete;
   JobContext& operator=(const JobContext&) = delete;
@@ -52,65 +52,66 @@ class JobContext {
   const std::string& bind_address() const { return bind_address_; }
   /// nullptr without a scheduler.
   const std::shared_ptr<MemberSession>& session() const { return session_; }
-  /// The status page of this process. It is here because the job gives the collectives their numbers.
+  /// The status page of this process. It is a member of the job because the job gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
 
-  /// The program has completed this step.
+  /// Records that the program has completed this step.
   void complete_step(std::int64_t step) noexcept;
 
-  /// A thread was blocked in a collective from `start` until now: time that is not this rank's own.
+  /// A thread was blocked in a collective from `start` until now; this time is not this rank's own work.
   void note_waited(std::chrono::steady_clock::time_point start) noexcept {
     waited_.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
   }
 
-  /// Tells `listener` of each collective that ends (observe.h). False, and nothing changes, where there is one already.
+  /// Calls `listener` for each collective that ends (observe.h). Returns false, and changes nothing, where a listener
+  /// exists already.
   bool observe(std::shared_ptr<const CollectiveListener> listener);
   void stop_observing() noexcept;
   bool is_observed() const noexcept { return is_observed_.load(std::memory_order_relaxed); }
   void tell_observer(const CollectiveSpan& span) noexcept;
 
-  /// What its groups have under way.
+  /// The pending operations of its groups.
   Progress& progress() { return progress_; }
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
 
-  /// Ends all groups of the job in this process because of `error`: ranks that wait for this one get an error too.
+  /// Ends all groups of the job in this process because of `error`, so that ranks that wait for this one also get an
+  /// error.
   void end_groups(const Error& error) noexcept;
 
-  /// All ranks are connected: from now on a worker that loses only its connection to the scheduler is not lost.
+  /// All ranks are connected: after this call a worker that loses only its connection to the scheduler is not lost.
   void all_joined() noexcept { joined_ = true; }
 
-  /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
+  /// Makes `fault` the job's failure, unless another rank was first, and returns the job's failure. Never throws.
   Failure publish(const Failure& fault) noexcept;
 
-  /// The known cause why one of the world ranks `waited_for` does not answer, in words: any rank's fault, ranks
-  /// that ended on this host, a lost store. Waits up to `patience` for a cause to become known; nullopt when there is
-  /// none.
+  /// The known cause why one of the world ranks `waited_for` does not answer, as text: any rank's failure, ranks that
+  /// ended on this host, a lost store. Waits up to `patience` for a cause to become known; nullopt when there is none.
   std::optional<std::string> find_cause(const std::vector<int>& waited_for,
                                         std::chrono::milliseconds patience) noexcept;
 
-  /// The same for a rank that waits in a group that works, without patience: that a launcher's store is away is no
-  /// cause then, as nobody needs it to go on.
+  /// The same, without patience, for a rank that waits in a working group: here the loss of a launcher's store is not a
+  /// cause, because no rank needs the store to continue.
   std::optional<std::string> find_loss(const std::vector<int>& waited_for) noexcept;
 
-  /// The reason of another rank that has failed or given up, in words; nullopt when there is none or the store is gone,
-  /// as it may be when its holder has ended in good order.
+  /// The reason of another rank that has failed or given up, as text; nullopt when there is none or the store is gone,
+  /// which is possible when its holder has ended normally.
   std::optional<std::string> find_failure() noexcept;
 
-  /// Those of `among` whose host's address is in an engine's message; more than one where they share a host.
+  /// The ranks of `among` whose host's address is in an engine's message; more than one where they share a host.
   std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
 
   /// For an engine that could not connect: ". rank 1 (...) is to be reached at 10.0.0.2, which NCCL_SOCKET_IFNAME=ib
   /// chose ...", for the ranks in its message, else for all of `among`. Empty where no variable chose an address.
   std::string addresses_by_variables(const std::string& message, const std::vector<int>& among) const;
 
-  /// Those of the ranks `of` that do not wait in the same collective (`key` is unique to it).
-  /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
+  /// The ranks of `of` that do not wait in the same collective (`key` is unique to it). Called when a deadline has
+  /// passed; waits a short time for ranks whose deadline passes a little later.
   std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;
 
-  /// Publishes this rank's notes about its trace, and returns those of the ranks `of`, as far as they arrive
-  /// within 2 s. `key` is the same on all of them and used only once.
+  /// Publishes this rank's notes about its trace, and returns the notes of the ranks `of` that arrive within 2 s. `key`
+  /// is the same on all of them and is used only once.
   std::vector<NotesOfRank> share_notes(const std::string& key, const std::string& own,
                                        const std::vector<int>& of) noexcept;
 
@@ -143,7 +144,7 @@ class JobContext {
   std::atomic<bool> is_observed_{false};
   std::mutex observer_mutex_;
   std::shared_ptr<const CollectiveListener> observer_;
-  std::atomic<std::chrono::steady_clock::rep> store_asked_again_{0};  ///< not before; 0: it has always answered
+  std::atomic<std::chrono::steady_clock::rep> store_asked_again_{0};  ///< no request before; 0: it has always answered
   std::atomic<bool> failed_{false};
   std::atomic<bool> joined_{false};
   Progress progress_;

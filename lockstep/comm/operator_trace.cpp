@@ -16,7 +16,7 @@ thread_local OperatorTrace* current = nullptr;
 
 constexpr std::size_t kFailuresRemembered = 8;
 
-/// Bytes in a text.
+/// The bytes of a text as hexadecimal digits.
 std::string as_digits(const std::string& bytes) {
   std::string digits;
   digits.reserve(2 * bytes.size());
@@ -114,7 +114,8 @@ StepsOfRank read(const NotesOfRank& of_rank) {
   return read;
 }
 
-/// What each rank did as step `number`; ranks with the same are named together, in the order of the first of them.
+/// The steps of each rank with this `number`; ranks with equal steps are named together, in the order of their first
+/// ranks.
 std::string side_by_side(const std::vector<StepsOfRank>& all, std::uint64_t number) {
   std::vector<std::pair<std::string, std::vector<int>>> kinds;
   for (const auto& each : all) {
@@ -165,7 +166,7 @@ std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all)
     if (!each.notes.empty()) known.push_back(read(each));
   }
   if (known.size() < 2) return std::nullopt;
-  std::uint64_t oldest = 0;  // that everybody remembers, or never took
+  std::uint64_t oldest = 0;  // that all ranks remember, or never took
   std::uint64_t last = 0;
   for (const auto& each : known) {
     oldest = std::max(oldest, each.first);
@@ -177,7 +178,7 @@ std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all)
                          return one.step(number).first == known.front().step(number).first;
                        });
     if (equal) continue;
-    // Equal words behind different hashes: it began before what is remembered.
+    // Equal texts with different hashes: the difference began before the oldest remembered step.
     const bool began_before = number == oldest && number > 1;
     return fmt::format(
         "{} global operator {}: {}",

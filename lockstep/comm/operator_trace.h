@@ -19,10 +19,10 @@
 
 namespace lockstep {
 
-/// The steps that a rank took, in order: their number, a running hash, and the texts of the last ones. The steps
-/// are operators on global tensors. Ranks that took the same ones have the same hash. Collectives that are called
-/// within an OperatorTraceScope carry number and hash, and are Error(mismatch) on all ranks of the group where those
-/// differ; the error names the first step that differs.
+/// The steps that a rank took, in order: their number, a running hash, and the texts of the last ones. The steps are
+/// operators on global tensors. Ranks that took the same steps have the same hash. Collectives that are called within
+/// an OperatorTraceScope carry number and hash. Where these differ, all ranks of the group throw Error(mismatch), and
+/// the error names the first step that differs.
 ///
 /// A step that fails on one rank alone does not end the comparison: the trace restarts on that rank, and on the others
 /// when they reach a collective with it, which then throws the same error (`fail`, `follow`).
@@ -33,7 +33,7 @@ class OperatorTrace {
  public:
   static constexpr std::size_t kRemembered = 64;  ///< steps, for messages
 
-  /// State that has to be equal on all ranks and is not part of a step (that of a random number generator), as bytes.
+  /// State that must be equal on all ranks and is not part of a step (that of a random number generator), as bytes.
   struct Surroundings {
     std::function<std::string()> save;
     std::function<void(const std::string&)> restore;
@@ -47,11 +47,11 @@ class OperatorTrace {
     std::string surroundings;  ///< of that rank, after the step failed
   };
 
-  /// `name` is the same on all ranks, and no other trace's.
+  /// `name` is the same on all ranks, and no other trace has it.
   explicit OperatorTrace(std::string name, Surroundings surroundings = {});
 
-  /// Adds a step. `hash` covers all that has to be equal on all ranks; `text` describes the step for messages and must
-  /// exist as long as the trace (see `text_for`). Costs a multiplication and a few stores.
+  /// Adds a step. `hash` covers all values that must be equal on all ranks; `text` describes the step for messages and
+  /// must exist as long as the trace (see `text_for`). Costs a multiplication and a few stores.
   void take(std::uint64_t hash, const std::string& text) noexcept {
     const std::uint64_t number = number_.load(std::memory_order_relaxed) + 1;
     std::uint64_t running = (hash_.load(std::memory_order_relaxed) ^ hash) * 0x9e3779b97f4a7c15U;
@@ -63,14 +63,14 @@ class OperatorTrace {
     number_.store(number, std::memory_order_relaxed);
   }
 
-  /// The last step failed on this rank, with `error`: the trace restarts with step 1.
+  /// The last step failed on this rank, with `error`: the trace restarts at step 1.
   void fail(int rank, ErrorKind kind, std::string_view error);
   /// The last step failed on another rank: restarts the trace here too. Restores the surroundings of that rank.
   void follow(const Failure& failure);
-  /// The number of restarts. Ranks may be compared where it is equal.
+  /// The number of restarts. Ranks can be compared only where it is equal.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
-  /// The stored text for this hash, or the result of `make`, which is stored; for `take`. Thread-safe.
+  /// The stored text for this hash, or the result of `make`, which is then stored; for `take`. Thread-safe.
   template <typename Make>
   const std::string& text_for(std::uint64_t hash, const Make& make) {
     const std::lock_guard lock(mutex_);
@@ -97,7 +97,7 @@ class OperatorTrace {
   std::string name_;
   Surroundings surroundings_;
   std::atomic<std::uint64_t> failures_{0};
-  std::deque<Failure> last_failures_;  ///< under mutex_
+  std::deque<Failure> last_failures_;  ///< protected by mutex_
   std::atomic<std::uint64_t> number_{0};
   std::atomic<std::uint64_t> hash_{0};
   std::array<Step, kRemembered> steps_;
@@ -105,7 +105,7 @@ class OperatorTrace {
   std::unordered_map<std::uint64_t, std::string> texts_;
 };
 
-/// While it exists, collectives that this thread calls are made on this trace. A null trace changes nothing.
+/// While it exists, the collectives of this thread use this trace. A null trace changes nothing.
 class OperatorTraceScope {
  public:
   explicit OperatorTraceScope(OperatorTrace* trace) noexcept;
@@ -129,12 +129,12 @@ struct NotesOfRank {
 
 /// The failures in the notes of all ranks.
 struct Failures {
-  std::optional<OperatorTrace::Failure> next;  ///< the first that this rank has not followed
-  bool others_behind = false;                  ///< some have not followed the last of this rank
-  bool some_silent = false;                    ///< the notes of some are not known
+  std::optional<OperatorTrace::Failure> next;  ///< the first failure that this rank has not followed
+  bool others_behind = false;                  ///< some ranks have not followed the last failure of this rank
+  bool some_silent = false;                    ///< the notes of some ranks are missing
 };
 
-/// Evaluates the notes for the rank that has had `own` failures.
+/// Evaluates the notes for a rank with `own` failures.
 Failures failures_in(const std::vector<NotesOfRank>& all, std::uint64_t own);
 
 /// "The first difference is global operator 15: rank 0: aten::relu of float32[4]; rank 1: aten::tanh of float32[4]";

@@ -1,4 +1,4 @@
-// Waits that advance what all groups of a job have under way.
+// Waits that advance the pending operations of all groups of a job.
 #include <lockstep/comm/progress.h>
 
 #include <lockstep/comm/backend.h>
@@ -25,7 +25,7 @@ void Progress::add(std::weak_ptr<Backend> backend) {
 
 Progressed Progress::advance_others(const Backend& own) {
   Progressed all;
-  // Not under the lock: what is complete lets go of tensors, and these perhaps of the last handle to a group.
+  // Not under the lock: a complete operation releases tensors, and these may release the last handle to a group.
   std::vector<std::shared_ptr<Backend>> others;
   {
     const std::lock_guard lock(mutex_);

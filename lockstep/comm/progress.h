@@ -1,8 +1,8 @@
-// What the groups of a job have under way in this process, and waits that advance all of it.
+// The pending operations of a job's groups in this process, and waits that advance all of them.
 //
 // Engines without a thread of their own (shm, hierarchy, mpi) move data only inside calls. Ranks may wait for
-// operations of two groups in different orders, so a rank that waits for one takes its part in all others meanwhile. An
-// engine itself advances all operations of its own group.
+// operations of two groups in different orders, so a rank that waits for one operation meanwhile does its part in all
+// others. An engine itself advances all operations of its own group.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ namespace lockstep::detail {
 class Backend;
 class WorkState;
 
-/// What came of Backend::advance().
+/// The result of Backend::advance().
 struct Progressed {
-  bool unfinished = false;  ///< something is under way still
-  bool moved = false;       ///< some of it moved now
+  bool unfinished = false;  ///< an operation is still pending
+  bool moved = false;       ///< this call moved something
 };
 
-/// Between two looks at what is waited for: short waits end soon, long ones leave the core to others, above all to the
-/// ranks that are waited for.
+/// The pause between two checks of a wait. Short waits end soon; long waits leave the core to other processes,
+/// especially to the ranks that are waited for.
 class Pause {
  public:
   void restart() { *this = {}; }
@@ -38,16 +38,17 @@ class Pause {
 /// Thread-safe.
 class Progress {
  public:
-  /// One more group has this backend.
+  /// Adds the backend of one more group.
   void add(std::weak_ptr<Backend> backend);
 
-  /// Advances what all backends but `own` have under way, and those that waits in `own` advance anyhow.
+  /// Advances the pending operations of all backends except `own`, and except those that waits in `own` advance anyway.
   Progressed advance_others(const Backend& own);
 
-  /// Waits for an operation of `own`, as WorkState::wait does, and advances what the others have under way by then.
+  /// Waits for an operation of `own`, as WorkState::wait does, and meanwhile advances the pending operations of other
+  /// backends.
   void wait(WorkState& work, Backend& own, std::chrono::milliseconds timeout);
 
-  /// The same around a call of `own` that has no state to test while it waits: it runs on a thread of its own.
+  /// The same around a call of `own` that waits without a state to test: the call runs on a separate thread.
   template <typename Call>
   auto run_beside(const Backend& own, const Call& call) {
     if (!advance_others(own).unfinished) return call();

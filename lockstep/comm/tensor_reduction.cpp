@@ -60,7 +60,7 @@ void deliver(at::Tensor& result, at::Tensor carried, ReduceOp op, int size) {
 
 at::Tensor as_bytes(const at::Tensor& tensor) {
   const auto bytes = tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
-  // Holds the tensor, whose memory it shows.
+  // The result keeps the tensor, whose memory it shows.
   return at::from_blob(
       tensor.data_ptr(), {bytes}, [tensor](void*) {}, at::TensorOptions().dtype(at::kByte));
 }

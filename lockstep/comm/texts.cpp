@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Not memcpy, which takes no null: an empty tensor has no address.
+// Not memcpy, which forbids null pointers: an empty tensor has no address.
 void put_into(const at::Tensor& bytes, const std::string& text) {
   std::ranges::copy(text, static_cast<char*>(bytes.data_ptr()));
 }
@@ -20,7 +20,7 @@ std::string text_in(const at::Tensor& bytes, std::int64_t begin, std::int64_t le
 
 }  // namespace
 
-// Lengths first, here and below, so that there is room for what follows.
+// The lengths are sent first, here and below, so that the receiver can allocate memory for the texts.
 std::string share_text(const std::string& text, const Group& group, int root) {
   auto length = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
   broadcast(length, group, root);

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Every rank returns `root`'s `text`, of any length; that of the others is ignored. A collective.
+/// Every rank returns `root`'s `text`, of any length; the text of the other ranks is ignored. A collective.
 std::string share_text(const std::string& text, const Group& group, int root = 0);
 
 /// The texts of all ranks, by rank. A collective.

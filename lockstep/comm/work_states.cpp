@@ -1,4 +1,4 @@
-// The states behind Work, which wait, test and check peers; a failed wait becomes the failure of the group.
+// The states behind Work: wait, test and check of peers; a failed wait becomes the failure of the group.
 #include <lockstep/comm/work_states.h>
 
 #include <lockstep/base/error.h>
@@ -28,7 +28,7 @@ class ThenState : public WorkState {
 
   void wait(std::chrono::milliseconds timeout) override {
     first_->wait(timeout);
-    // Cleared before it runs: it must not run twice, and what it holds must not outlive it.
+    // Cleared before it runs: it must not run twice, and its captures must not outlive it.
     if (const auto finish = std::exchange(finish_, nullptr)) finish();
   }
 
@@ -92,7 +92,7 @@ class CollectiveWork : public WorkState {
 
   void wait(milliseconds timeout) override {
     const auto groups = group_->job()->options().timeout;
-    // A caller that asked for less than the group's timeout only wants to look again later: that fails nothing.
+    // A caller whose timeout is less than the group's only wants to check again later: its timeout fails nothing.
     settle(std::min(timeout, groups), timeout < groups);
   }
 
@@ -115,13 +115,13 @@ class CollectiveWork : public WorkState {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return false;
     if (!pending_ || pending_->test()) return true;
-    // Another rank may poll for an operation of another group first.
+    // Another rank may first wait for an operation of another group.
     group_->job()->progress().advance_others(group_->backend_on(call_.device));
     return false;
   }
 
  private:
-  // A wait that only orders streams finds no error: it is the group that has it.
+  // A wait that only orders streams finds no error, because the group has it.
   void throw_if_ended_on_device() const {
     if (call_.device.is_cpu()) return;
     if (const auto ended = group_->failure()) throw *ended;
@@ -132,7 +132,7 @@ class CollectiveWork : public WorkState {
     if (failure_) std::rethrow_exception(failure_);
     throw_if_ended_on_device();
     if (!pending_) return;
-    const at::NoGradGuard no_grad;  // for what is copied at the end
+    const at::NoGradGuard no_grad;  // for copies at the end
     const auto start = Clock::now();
     try {
       group_->wait_for(*pending_, call_, timeout);

@@ -1,4 +1,4 @@
-// Libtorch's causal attention in one kernel, which newer versions have.
+// Libtorch's causal attention in one kernel, available in newer versions.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -6,10 +6,11 @@
 
 namespace lockstep::compat {
 
-/// Not PrivateUse1, which libtorch has for devices from outside. Since 2.8 its autograd takes that for the accelerator
-/// of the process, of which there is one: beside CUDA either gradients of global tensors or those of CUDA tensors stop
-/// with an internal error (pytorch/pytorch#161129), and without a driver asking CUDA for its stream does. IPU is no
-/// accelerator to it, but has keys for autograd and autocast; nothing in libtorch runs there.
+/// Not PrivateUse1, libtorch's device type for external backends. Since 2.8 libtorch's autograd treats that as the
+/// accelerator of the process, which can have only one: beside CUDA, gradients of either global tensors or CUDA tensors
+/// fail with an internal error (pytorch/pytorch#161129), and without a driver the query for CUDA's stream does.
+/// Autograd does not treat IPU as an accelerator, but IPU has keys for autograd and autocast; nothing in libtorch runs
+/// there.
 inline constexpr auto kGlobalDevice = c10::DeviceType::IPU;
 inline constexpr auto kGlobalKey = c10::DispatchKey::IPU;
 inline constexpr auto kGlobalAutogradKey = c10::DispatchKey::AutogradIPU;

@@ -30,8 +30,8 @@ inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
 #endif
 }
 
-/// A PrefixStore of which others call set(), get() and wait() alone: newer versions of Gloo ask for many values at once
-/// where the store can do that, and a class that derives from this would not hear of it.
+/// A PrefixStore that is used only through set(), get() and wait(): newer versions of Gloo request many values at once
+/// where the store can do that, and these requests would bypass a class that derives from this one.
 class PlainPrefixStore : public c10d::PrefixStore {
  public:
   using c10d::PrefixStore::PrefixStore;
@@ -60,15 +60,15 @@ inline void set_autocast(at::ScalarType dtype, bool on_cuda, bool on) {
 #endif
 }
 
-// The autocast key of global tensors. Before 2.1 their device has none, and that of another device which such a
-// libtorch does not have stands in.
+// The autocast key of global tensors. Before 2.1 their device has none, and the key of another device that such a
+// libtorch lacks is used instead.
 #if LOCKSTEP_LIBTORCH_SINCE(2, 1)
 inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastIPU;
 #else
 inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastXPU;
 #endif
 
-/// Switches that key on this thread on with a dtype, or off.
+/// Enables that key on this thread with a dtype, or disables it.
 inline void set_global_autocast(std::optional<at::ScalarType> dtype) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   if (dtype) at::autocast::set_autocast_dtype(kGlobalDevice, *dtype);
@@ -82,7 +82,7 @@ inline void set_global_autocast(std::optional<at::ScalarType> dtype) {
 #endif
 }
 
-/// The dtype it was switched on with.
+/// The dtype with which it was enabled.
 inline at::ScalarType global_autocast_dtype() {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   return at::autocast::get_autocast_dtype(kGlobalDevice);
@@ -93,7 +93,7 @@ inline at::ScalarType global_autocast_dtype() {
 #endif
 }
 
-/// The dtypes of autocast on this thread; whether it is on is a part of at::ThreadLocalState.
+/// The dtypes of autocast on this thread; at::ThreadLocalState holds whether it is on.
 struct AutocastDtypes {
   at::ScalarType cpu, cuda, global;
 };
@@ -123,7 +123,7 @@ inline void set_autocast_dtypes(const AutocastDtypes& dtypes) {
 #endif
 }
 
-/// Those dtypes as a scope.
+/// A scope that sets those dtypes.
 class AutocastDtypesGuard {
  public:
   explicit AutocastDtypesGuard(const AutocastDtypes& dtypes) : before_(autocast_dtypes()) {

@@ -30,7 +30,7 @@ CategoryCounts count_categories(const LineFile& file, std::int64_t rows, bool sk
   return counts;
 }
 
-/// As CriteoVocabulary keeps it.
+/// A category in the form that CriteoVocabulary stores.
 std::vector<std::uint64_t> frequent_categories(const CategoryCounts& counts, std::int64_t min_count) {
   std::vector<std::uint64_t> numbers(kCriteoCategories + 1);
   for (std::size_t c = 0; c < kCriteoCategories; ++c) {

@@ -28,12 +28,13 @@ inline constexpr std::int64_t kCriteoFixedRows = 2 * kCriteoNumbers + kCriteoCat
 /// The categories that occur often enough in a file. Thread-safe.
 class CriteoVocabulary {
  public:
-  /// Those that occur at least `min_count` times in their column in the first `rows` lines of `file`; counted by the
-  /// first process that asks, and kept in `cache`. Lines that cannot be used are an error, or left out if `skips`.
+  /// The categories that occur at least `min_count` times in their column in the first `rows` lines of `file`. The
+  /// first process that needs them counts them and stores them in `cache`. Unusable lines are an error, or left out if
+  /// `skips`.
   CriteoVocabulary(const LineFile& file, std::int64_t rows, std::int64_t min_count, bool skips,
                    const std::filesystem::path& cache, std::string_view cache_key);
 
-  /// All rows of the table.
+  /// The number of rows of the table.
   std::int64_t rows() const;
   /// The row of a category.
   std::int64_t row_of(std::size_t column, std::uint32_t category) const;
@@ -41,10 +42,10 @@ class CriteoVocabulary {
  private:
   std::span<const std::uint64_t> column(std::size_t column) const;
 
-  PreparedNumbers numbers_;  // where each column begins, and the end; then the categories
+  PreparedNumbers numbers_;  // the begin of each column, and the end; then the categories
 };
 
-/// One line as the model sees it.
+/// One line as the model's input.
 struct CriteoFieldsOfRow {
   std::array<std::int64_t, kCriteoFields> rows{};
   std::array<float, kCriteoFields> weights{};
@@ -57,7 +58,7 @@ CriteoFieldsOfRow fields_of(const CriteoRow& row, const RowOf& row_of);
 /// Rows by a hash into a table of `rows` rows, more than kCriteoFixedRows.
 std::int64_t hashed_row(std::size_t column, std::uint32_t category, std::int64_t rows);
 
-/// Of a number.
+/// The weight of a number.
 float criteo_weight(std::int64_t number);
 
 template <typename RowOf>

@@ -14,7 +14,7 @@ constexpr double kRootOfHalf = 0.707106781186547524400844362105;
 
 double exact_log(double x) {
   int exponent = 0;
-  double mantissa = std::frexp(x, &exponent);  // exact: it only takes bits apart
+  double mantissa = std::frexp(x, &exponent);  // exact: it only splits the bits
   if (mantissa < kRootOfHalf) {
     mantissa *= 2;
     --exponent;

@@ -37,11 +37,11 @@ std::span<const DatasetFormat> dataset_formats();
 /// Error(invalid_argument) with the nearest valid name.
 const DatasetFormat& find_format(std::string_view name);
 
-/// Whether some file in `folder` belongs to the format; false when there is no such folder.
+/// Whether a file in `folder` belongs to the format; false when there is no such folder.
 bool holds_files_of(const DatasetFormat& format, const std::filesystem::path& folder);
 
 /// Folders that hold files of the format, up to two levels below `root`: archives unpack into a folder, and some
-/// programs put that into folders of their own. In order.
+/// programs put that folder into another one. Sorted.
 std::vector<std::filesystem::path> folders_below(const DatasetFormat& format, const std::filesystem::path& root);
 
 /// The data set's folder for `root`: `root` itself, the only folder below it that holds files of the format, or, if

@@ -32,7 +32,7 @@ void check(const Dataset& dataset, const Pipeline& pipeline, const ShardedSample
   }
 }
 
-/// The pool of a loader's batches. They come back to it when their last owner releases them, so that their memory is
+/// The pool of a loader's batches. They return to the pool when their last owner releases them, so that their memory is
 /// reused. Batches may outlive the pool. Thread-safe.
 class BatchPool {
  public:

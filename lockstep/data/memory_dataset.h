@@ -15,7 +15,7 @@ struct SplitContents {
   std::vector<std::uint8_t> labels;
 };
 
-/// Makes a data set from contents in memory. Error(data) when there is no record, when the number of bytes does not
+/// Makes a data set from contents in memory. Error(data) when there are no records, when the number of bytes does not
 /// match the number of labels, or when a label is not below `num_classes`.
 std::shared_ptr<const Dataset> make_memory_dataset(PictureShape shape, int num_classes, SplitContents contents);
 

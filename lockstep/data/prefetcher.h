@@ -27,7 +27,7 @@ struct EpochRun {
 };
 
 /// Not thread-safe: one consumer thread, which also makes the items when there are no workers. The destructor may run
-/// at any time and waits only for items in progress, which are told to stop.
+/// at any time and waits only for items in progress, which it cancels.
 template <typename Item>
 class Prefetcher {
  public:
@@ -53,7 +53,7 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher() { stop_.request_stop(); }
 
-  /// Goes on at `step` of `run`; unfinished items are dropped.
+  /// Continues at `step` of `run`; unfinished items are dropped.
   void start(EpochRun run, std::int64_t step) {
     const std::int64_t steps = run.order.steps();
     if (step < 0 || step > steps) {
@@ -72,8 +72,8 @@ class Prefetcher {
     room_.notify_all();
   }
 
-  /// The next item; nullopt after the last one, or before `start`. The error of an item is thrown when its turn comes,
-  /// and again by each further call until `start`.
+  /// The next item; nullopt after the last one, or before `start`. The error of an item is thrown in place of that
+  /// item, and again by each further call until `start`.
   std::optional<Item> next() {
     if (failure_) std::rethrow_exception(failure_);
     if (!run_ || next_to_deliver_ >= run_->order.steps()) return std::nullopt;

@@ -1,4 +1,4 @@
-// The area under the ROC curve (AUC): how well numbers order two classes.
+// The area under the ROC curve (AUC): a measure of how well scores order two classes.
 #pragma once
 
 #include <optional>

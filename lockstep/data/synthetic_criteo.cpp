@@ -79,7 +79,7 @@ double draw_normal(RandomStream& random) {
 
 double draw_weight(RandomStream random) { return 2 * (random.uniform() + random.uniform() + random.uniform() - 1.5); }
 
-/// The cells of rows, and what the teacher says of them.
+/// The cells of rows, and the teacher's scores for them.
 class CriteoGenerator {
  public:
   explicit CriteoGenerator(const CriteoRecipe& recipe) : seed_(recipe.seed) {
@@ -128,7 +128,7 @@ class CriteoGenerator {
     return sum;
   }
 
-  /// Chooses gain and bias by rows that are in no file: the deviation of scores, and the share of clicks.
+  /// Chooses gain and bias from rows that are in no file: the deviation of scores, and the share of clicks.
   void calibrate() {
     std::vector<double> scores;
     double sum = 0, squares = 0;

@@ -26,7 +26,7 @@ inline constexpr double kLargestCriteoScale = 100;
 /// log-normal, those of the second column also negative; one cell in twenty is empty. A hidden teacher gives each row
 /// its probability of a click: the logistic function of a sum of weights, one for each category (drawn from a hash of
 /// seed, column and category) and one for the logarithm of each number. A quarter of the rows are clicks. teacher.json
-/// has the AUC of these probabilities on both files, which no model can exceed but by chance.
+/// has the AUC of these probabilities on both files, which a model can exceed only by chance.
 ///
 /// Row i of a file depends only on (seed, scale, file, i), so a larger set begins with the smaller one. The bytes are
 /// the same on every machine.

@@ -1,5 +1,5 @@
-// The check of NVIDIA GPUs: driver and CUDA, a device for each rank, equal hosts, and ways between devices. A job on
-// CPUs runs whatever is found, so nothing is an error.
+// The check of NVIDIA GPUs: driver and CUDA, a device for each rank, equal hosts, and paths between devices. A job on
+// CPUs runs with any result, so no finding is an error.
 #include <lockstep/base/parse.h>
 #include <lockstep/doctor/checks.h>
 
@@ -70,8 +70,8 @@ void check_libtorch(const JobFacts& job, const Facts& host, std::vector<Finding>
               "all)"));
 }
 
-/// What the rank that is number `local` of its host takes: the entry of CUDA_VISIBLE_DEVICES, or the number. Empty:
-/// none is left for it.
+/// The device of the rank with number `local` on its host: the entry of CUDA_VISIBLE_DEVICES, or the number. Empty: no
+/// device is left for it.
 std::string device_of(const Gpus& gpus, std::int64_t local) {
   const auto devices = gpus.devices.value_or(0);
   const bool sees_its_own = devices == 1 && gpus.visible;
@@ -83,7 +83,7 @@ std::string device_of(const Gpus& gpus, std::int64_t local) {
   return std::string(left.substr(0, left.find(',')));
 }
 
-// As connect() chooses them for NCCL.
+// The same choice that connect() makes for NCCL.
 void check_shares(const JobFacts& job, const Facts& host, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<int>> ranks_of;
   std::vector<int> without;

@@ -1,4 +1,4 @@
-// Checks of what was measured between each two hosts: connections and clocks.
+// Checks of the measurements between each two hosts: connections and clocks.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/doctor/links.h>
 

@@ -1,4 +1,4 @@
-// The check of host names: what they resolve to on each host, and how quickly.
+// The check of host names: the addresses that they resolve to on each host, and the time that it takes.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/world/host_addresses.h>
 

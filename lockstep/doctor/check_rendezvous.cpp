@@ -1,4 +1,4 @@
-// Checks of the rendezvous: who reaches it, who is missing, whether its port is free.
+// Checks of the rendezvous: the ranks that reach it, the missing ranks, and whether its port is free.
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>

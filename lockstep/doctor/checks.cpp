@@ -1,4 +1,4 @@
-// The list of all checks, and what several of them ask about interfaces.
+// The list of all checks, and functions about interfaces that several of them use.
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>

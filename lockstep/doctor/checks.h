@@ -51,7 +51,7 @@ std::vector<Finding> check_environment(const JobFacts& job);
 std::vector<Finding> check_presence(const JobFacts& job);
 /// Each pair of hosts can connect, both ways, on the addresses they offer.
 std::vector<Finding> check_links(const JobFacts& job);
-/// The address that a host offers to the others is reachable for them: it is neither a loopback address nor also
+/// The address that a host offers to the other hosts is reachable for them: it is neither a loopback address nor also
 /// another host's address.
 std::vector<Finding> check_addresses(const JobFacts& job);
 /// Virtual interfaces (docker0, veth, virbr, ...) are not used as the network between hosts.
@@ -74,7 +74,8 @@ std::vector<Finding> check_shared_memory(const JobFacts& job);
 std::vector<Finding> check_open_files(const JobFacts& job);
 /// There are at least as many CPUs as threads.
 std::vector<Finding> check_cpus(const JobFacts& job);
-/// Driver and CUDA fit, each rank has a GPU of its own, and hosts have the same; where there are any.
+/// Driver and CUDA are compatible, each rank has a GPU of its own, and all hosts have the same GPUs; where there are
+/// GPUs.
 std::vector<Finding> check_gpus(const JobFacts& job);
 
 /// Runs all checks. The worst findings come first, otherwise in the order above.
@@ -86,7 +87,7 @@ bool is_virtual_interface(std::string_view name);
 /// Whether a host is a container whose ports only its own machine can reach.
 bool is_in_network_of_its_own(const Facts& facts);
 
-/// The interface that has `address`; nullptr when none has.
+/// The interface with `address`; nullptr when no interface has it.
 const Interface* interface_of(const Facts& facts, std::string_view address);
 
 /// Names of interfaces that could lead to other hosts, with their addresses: "eth0 (10.0.0.1), eth1 (10.1.0.1)";

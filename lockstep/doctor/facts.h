@@ -29,19 +29,19 @@ struct Name {
 /// A port of this host that a job will use.
 struct Port {
   std::uint16_t number = 0;
-  std::string problem{};  ///< why it cannot be opened: "taken by python3 (pid 4711)"; empty: it can
+  std::string problem{};  ///< why it cannot be opened: "taken by python3 (pid 4711)"; empty: it can be opened
 };
 
 /// The NVIDIA GPUs of a host, and what this process can use of them.
 struct Gpus {
   std::string driver{};               ///< version of the loaded driver, "580.65.06"; empty: none is loaded
-  std::vector<std::string> models{};  ///< of the host's GPUs
+  std::vector<std::string> models{};  ///< the models of the host's GPUs
   std::string runtime{};              ///< version of CUDA that libtorch was built for, "13.0"; empty: for CPUs alone
-  std::optional<std::int64_t> devices{};  ///< that libtorch finds; nullopt: it was not asked
+  std::optional<std::int64_t> devices{};  ///< the number that libtorch finds; nullopt: libtorch was not queried
   std::optional<std::string> visible{};   ///< CUDA_VISIBLE_DEVICES
   std::vector<std::string> apart{};       ///< pairs that cannot reach each other's memory: "cuda:0 and cuda:3"
   std::string nccl_names{};               ///< NCCL_SOCKET_IFNAME
-  std::string nccl_address{};             ///< of the interface that it means; empty: of none that is up
+  std::string nccl_address{};             ///< the address of that interface; empty: no such interface is up
 };
 
 /// "8 NVIDIA H200"; with several models "1 NVIDIA A100 and 7 NVIDIA H200".
@@ -60,16 +60,16 @@ struct Facts {
   std::string address{};           ///< address that it offers to ranks of other hosts; empty: none is known
   std::string address_why{};       ///< why this address was chosen
   bool address_named = false;      ///< a variable names the interface
-  std::uint16_t probe_server = 0;  ///< port of the doctor's probe server at that address; 0: there is none
-  std::string problem{};           ///< why it cannot, or cannot tell its address; empty: it can
+  std::uint16_t probe_server = 0;  ///< port of the doctor's probe server at that address; 0: no probe server
+  std::string problem{};           ///< why it cannot start, or has no address to offer; empty: no problem
   std::string environment{};       ///< the variable of the environment that breaks its rule, and how; empty: none does
   std::vector<Interface> interfaces{};
   std::vector<Name> names{};                     ///< its own host name and that of the master
   std::map<std::string, std::string> proxies{};  ///< variable to value, without passwords
   std::string no_proxy{};
   bool in_container = false;
-  std::uint64_t shm_bytes = 0;   ///< size of /dev/shm; 0: there is none
-  std::string memfd_problem{};   ///< why shared memory cannot be made; empty: it can
+  std::uint64_t shm_bytes = 0;   ///< size of /dev/shm; 0: no /dev/shm
+  std::string memfd_problem{};   ///< why shared memory cannot be made; empty: it can be made
   std::uint64_t open_files = 0;  ///< soft limit of open files; the next member is the hard limit
   std::uint64_t open_files_hard = 0;
   int cpus = 1;
@@ -85,7 +85,7 @@ struct Link {
   int from = 0;
   int to = 0;
   std::string address{};         ///< "10.0.0.2:41234"
-  std::string problem{};         ///< empty: the right one answered
+  std::string problem{};         ///< empty: the expected rank answered
   double clock_ahead = 0;        ///< seconds that the clock of `to` is ahead of that of `from`
   double clock_uncertainty = 0;  ///< seconds
 };
@@ -99,10 +99,10 @@ struct NameSeen {
 /// The facts of the whole job. Without other ranks, `ranks` has only this process.
 struct JobFacts {
   int size = 1;
-  std::string master{};  ///< the host of the rendezvous; empty: there is none
+  std::string master{};  ///< the host of the rendezvous; empty: no rendezvous
   std::vector<Facts> ranks{};
   std::vector<int> missing{};  ///< ranks that did not connect
-  std::string unmet{};         ///< why this process, the only one in `ranks`, cannot reach the others; empty if it can
+  std::string unmet{};  ///< why this process, the only one in `ranks`, cannot reach the other ranks; empty if it can
   std::vector<Link> links{};
   std::vector<NameSeen> names{};
 };
@@ -113,7 +113,7 @@ const Facts* find_rank(const JobFacts& job, int rank);
 /// The first rank of each host, in the order of ranks.
 std::vector<const Facts*> hosts_of(const JobFacts& job);
 
-/// "host b (rank 1)"; "host b" where there is one rank.
+/// "host b (rank 1)"; "host b" where the job has one rank
 std::string place(const JobFacts& job, const Facts& facts);
 
 // Customization points of nlohmann::json, found by argument-dependent lookup. Missing keys throw its exceptions.

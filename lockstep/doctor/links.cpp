@@ -151,7 +151,7 @@ std::string read_line(const UniqueFd& socket, const WaitLimit& wait_limit) {
   return text;
 }
 
-// Checks that the right rank answered, and computes the clock difference.
+// Checks that the expected rank answered, and computes the clock difference.
 void judge_answer(Link& link, const Facts& to, const std::string& text, double before, double after) {
   const auto answer = decode_probe_answer(text);
   if (!answer) {

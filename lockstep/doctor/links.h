@@ -15,7 +15,7 @@
 
 namespace lockstep::doctor {
 
-/// The probe server's message to each client, which tells the client which rank it has reached.
+/// The probe server's message to each client, which identifies the rank that the client has reached.
 struct ProbeAnswer {
   int rank = 0;
   std::string identity;  ///< identity of the host
@@ -45,7 +45,7 @@ class ProbeServer {
   std::string identity_;
   UniqueFd listener_;
   std::uint16_t port_ = 0;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last, because it uses the members above
 };
 
 /// The beginning of Link::problem when packets are dropped on the way.
@@ -54,7 +54,7 @@ inline constexpr std::string_view kNoAnswer = "no answer";
 /// Connects to the probe server of `to` and reads its identity.
 Link try_link(int from, const Facts& to, const WaitLimit& wait_limit);
 
-/// The same for each of `targets`, many at a time, with `limit` for each.
+/// The same for each of `targets`, many of them at the same time, with `limit` for each.
 std::vector<Link> try_links(int from, const std::vector<const Facts*>& targets, std::chrono::milliseconds limit,
                             const std::stop_token& stop = {});
 

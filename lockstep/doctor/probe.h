@@ -13,8 +13,8 @@
 
 namespace lockstep::doctor {
 
-/// Fills in the facts of the machine and the environment: interfaces, proxies, container, memory, limits, CPUs, and
-/// of GPUs what files say. `root` is the root of the file system; tests pass another.
+/// Fills in the facts of the machine and the environment: interfaces, proxies, container, memory, limits, CPUs, and the
+/// facts about GPUs that files contain. `root` is the root of the file system; tests pass another.
 void probe_machine(Facts& facts, const Environment& environment, const std::filesystem::path& root = "/");
 
 /// The addresses of interfaces that are up, without link-local ones.

@@ -67,7 +67,7 @@ std::string version_in(const std::string& line) {
   return "";
 }
 
-// What the driver of NVIDIA says in files: no program has to ask it, which would bind the process to it.
+// Reads NVIDIA's driver from files only: a query through its libraries would bind the process to the driver.
 void probe_gpus(Gpus& gpus, const std::filesystem::path& root) {
   const auto folder = root / "proc" / "driver" / "nvidia";
   std::string line;

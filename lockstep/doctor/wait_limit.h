@@ -22,7 +22,7 @@ class WaitLimit {
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()),
                     std::chrono::milliseconds(0));
   }
-  /// The time of a single wait, so that a stop is noticed soon: the remaining time, at most 50 ms.
+  /// The time of a single wait, so that a stop request is handled soon: the remaining time, at most 50 ms.
   std::chrono::milliseconds slice() const { return std::min(left(), std::chrono::milliseconds(50)); }
   /// The same, but ending after `limit` at the latest.
   WaitLimit at_most(std::chrono::milliseconds limit) const { return WaitLimit(std::min(limit, left()), stop_); }

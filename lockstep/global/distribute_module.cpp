@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// DataParallel's hooks reduce gradients of ordinary tensors, and would get global ones.
+/// Rejects modules with DataParallel's hooks: these reduce gradients of ordinary tensors, and would get global ones.
 void require_unhooked(const std::string& name, const at::Tensor& tensor) {
   const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(tensor);
   if (!accumulator || accumulator->post_hooks().empty() || is_global(tensor)) return;
@@ -56,8 +56,8 @@ void require_same(const ModulePlan& plan, const std::string& first, const std::s
 
 void distribute_in_place(const at::Tensor& tensor, const Mesh& mesh, const Placements& placements, Source source) {
   const auto global_tensor = distribute(tensor.detach(), mesh, placements, source);
-  // The tensor's own TensorImpl takes over the content of the new one, so that every handle sees it; autograd state
-  // (requires_grad, hooks) is kept. set_data() would do the same, but supports only known devices.
+  // The tensor's own TensorImpl takes over the content of the new one, so that every handle has it; autograd state
+  // (requires_grad, hooks) is kept. set_data() would do the same, but supports only built-in devices.
   tensor.unsafeGetTensorImpl()->shallow_copy_from(global_tensor.getIntrusivePtr());
   if (tensor.grad().defined()) tensor.mutable_grad() = at::Tensor();
 }

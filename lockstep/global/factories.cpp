@@ -1,4 +1,4 @@
-// Global tensors from values: constants made part by part, random numbers made whole on every rank and then cut.
+// Global tensors from values: constants are made part by part, random numbers in full on every rank and then cut.
 #include <lockstep/base/error.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/factories.h>

@@ -1,4 +1,4 @@
-// The public conversions of global tensors: checks of arguments, sizes and memory format agreed between ranks.
+// The public conversions of global tensors: checks of arguments, and of equal sizes and memory format on all ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/collectives.h>

@@ -108,7 +108,7 @@ std::int64_t largest_part(const at::Tensor& gradient) {
   return c10::multiply_integers(local_sizes(gradient.sizes(), state.sharding->placements, state.mesh->sizes(), first));
 }
 
-/// The same memory with a storage of its own, so that its users can be counted separately.
+/// The same memory with a separate storage, so that its users can be counted separately.
 at::Tensor with_own_storage(const at::Tensor& sum) {
   return at::from_blob(
       sum.data_ptr(), sum.sizes(), [sum](void*) {}, sum.options());

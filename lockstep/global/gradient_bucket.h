@@ -33,17 +33,17 @@ struct LentMemory {
 struct BucketPiece {
   BucketKind kind;
   std::shared_ptr<MeshState> mesh;  ///< the mesh of the kind, kept alive so that no other mesh gets its address
-  at::Tensor memory;                ///< undefined: there is no piece
+  at::Tensor memory;                ///< undefined: no piece
   std::vector<LentMemory> lent;     ///< parts of it in which gradients stay
 };
 
-/// A cache of bucket memory. Allocating shared memory, zeroing it and agreeing on it with all ranks takes longer than a
+/// A cache of bucket memory. Allocating shared memory, zeroing it and exchanging it with all ranks takes longer than a
 /// reduction in it, and each backward needs the same pieces. The ranks of one group request the same pieces in the same
 /// order, so either all of them find a piece or none does; lent parts do not affect that.
 class BucketMemory {
  public:
   /// A piece of at least `elements` elements for a bucket of this kind; its content is undefined. Gradients that still
-  /// use lent parts of the piece are copied to memory of their own. A collective of the kind's group if no suitable
+  /// use lent parts of the piece are copied to separate memory. A collective of the kind's group if no suitable
   /// piece was given back.
   BucketPiece take(const BucketKind& kind, std::shared_ptr<MeshState> mesh, std::int64_t elements);
   /// Gives back a piece that its bucket no longer needs.
@@ -71,7 +71,8 @@ struct PendingGradient {
 };
 
 /// Sets `kind` to the bucket kind of a gradient: that of the first axis on which it is partial and its goal is not.
-/// False if there is none, or if the gradient must be reduced on its own (a dimension that other axes shard, too).
+/// False if there is no such axis, or if the gradient must be reduced separately (a dimension that other axes shard,
+/// too).
 bool fits_bucket(const PendingGradient& gradient, BucketKind& kind);
 
 /// Collects gradients, reduces them in one collective, and assigns the results.

@@ -53,9 +53,9 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   struct Known {
     explicit Known(const c10::intrusive_ptr<at::TensorImpl>& of) : parameter(of) {}
     c10::weak_intrusive_ptr<at::TensorImpl> parameter;
-    const Sharding* last_sharding = nullptr;  ///< how the last gradient lay before it was finished,
-    std::weak_ptr<MeshState> came_on;         ///< and on which mesh: parameters may be moved to another
-    bool may_stay = true;                     ///< in a bucket; not where a program adds to gradients that it has
+    const Sharding* last_sharding = nullptr;  ///< placements of the last gradient before it was finished,
+    std::weak_ptr<MeshState> came_on;         ///< and its mesh: parameters may be moved to another one
+    bool may_stay = true;                     ///< in a bucket; false if a program adds to existing gradients
     bool held = false;                        ///< not finished: the gradient is as backward left it
   };
 

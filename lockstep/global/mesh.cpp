@@ -140,7 +140,7 @@ const Sharding* MeshState::intern(const Placements& placements) {
 Mesh::Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names)
     : state_(std::make_shared<global::MeshState>(std::move(group), std::move(sizes), std::move(names))) {
   global::register_kernels();
-  global::strictness();  // a value of LOCKSTEP_GLOBAL_STRICT that breaks its rule is an error now, not in some operator
+  global::strictness();  // an invalid value of LOCKSTEP_GLOBAL_STRICT is an error now, not in a later operator
   global::set_ambient_mesh(state_);
 }
 

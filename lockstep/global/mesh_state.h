@@ -67,7 +67,7 @@ struct PlacementLess {
 
 class MeshState {
  public:
-  /// `device`: where parts lie, else the device of the group.
+  /// `device`: the device of the parts; by default that of the group.
   MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names,
             std::shared_ptr<Recorder> recorder = nullptr, std::optional<c10::Device> device = std::nullopt);
   ~MeshState();
@@ -81,7 +81,7 @@ class MeshState {
   c10::Device device() const { return device_; }
   const Group& group(std::size_t axis) const { return axis_groups_[axis]; }
 
-  /// The shared object for these placements, which lives as long as the mesh. Thread-safe.
+  /// The shared object for these placements, which exists as long as the mesh. Thread-safe.
   const Sharding* intern(const Placements& placements);
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
@@ -93,9 +93,9 @@ class MeshState {
   /// The recorder of a mesh for tensors without memory, whose operators are recorded instead of executed; otherwise
   /// nullptr.
   Recorder* recorder() const { return recorder_.get(); }
-  /// The operators with strategies of the user; nullptr: none has one.
+  /// The operators with strategies of the user; nullptr: no operator has a strategy.
   NamedOperators* named_operators() const { return named_operators_.get(); }
-  /// What begins gathers of parameters early; nullptr: nothing does.
+  /// The prefetcher of parameters; nullptr: no prefetching.
   Prefetch* prefetch() const { return prefetch_.get(); }
   void set_prefetch(std::shared_ptr<Prefetch> prefetch) { prefetch_ = std::move(prefetch); }
   void set_named_operators(std::shared_ptr<NamedOperators> names) { named_operators_ = std::move(names); }

@@ -1,4 +1,4 @@
-// The nearest common module of an operator's inputs, by dotted names, where containers do not count.
+// The nearest common module of an operator's inputs, by dotted names; containers are skipped.
 #include <lockstep/global/module_of_operator.h>
 
 namespace lockstep::global {

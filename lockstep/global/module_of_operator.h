@@ -8,7 +8,7 @@
 
 namespace lockstep::global {
 
-/// The module of a parameter: "blocks.0.fc1" of "blocks.0.fc1.weight"; "", the model itself, where there is no dot.
+/// The module of a parameter: "blocks.0.fc1" of "blocks.0.fc1.weight"; "", the model itself, without a dot.
 inline std::string_view owner_of(std::string_view parameter) {
   const auto dot = parameter.rfind('.');
   return parameter.substr(0, dot == std::string_view::npos ? 0 : dot);

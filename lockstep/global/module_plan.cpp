@@ -1,4 +1,4 @@
-// The match of parameter names with patterns of * and ?, of which the first decides.
+// The match of parameter names with patterns of * and ?; the first pattern that matches decides.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>

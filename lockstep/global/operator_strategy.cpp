@@ -1,4 +1,4 @@
-// Names of operators in strategies, and the search for signatures that divide an operator as its strategy says.
+// Names of operators in strategies, and the search for signatures that divide an operator according to its strategy.
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/module_of_operator.h>
 #include <lockstep/global/operator_strategy.h>
@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kProducts{"mm", "bmm", "addmm", "baddb
 
 bool is_product(std::string_view op) { return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end(); }
 
-/// The tensors that have a tuple: numbers and arguments that were not given have none.
+/// The tensors with a tuple; numbers and arguments that were not given have no tuple.
 std::vector<std::size_t> divided_inputs(const OpCall& call) {
   std::vector<std::size_t> inputs;
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
@@ -49,7 +49,7 @@ std::vector<std::int64_t> parts_of(const Placements& placements, std::size_t dim
   return parts;
 }
 
-/// Calls `visit` with each way to take one of `choices[axis]` numbers on each axis.
+/// Calls `visit` with each combination of one of `choices[axis]` numbers on each axis.
 template <typename Visit>
 void for_each_combination(const std::vector<std::size_t>& choices, const Visit& visit) {
   std::vector<std::size_t> now(choices.size(), 0);
@@ -135,7 +135,7 @@ std::optional<Placements> placements_with_parts(std::span<const std::int64_t> pa
                                                 const Placements& like) {
   std::optional<Placements> best;
   std::size_t least = 0;
-  const std::vector<std::size_t> choices(mesh_sizes.size(), parts.size() + 1);  // a dimension, or none
+  const std::vector<std::size_t> choices(mesh_sizes.size(), parts.size() + 1);  // a dimension, or no dimension
   for_each_combination(choices, [&](const std::vector<std::size_t>& now) {
     Placements placements(mesh_sizes.size());
     for (std::size_t axis = 0; axis < now.size(); ++axis) {
@@ -190,7 +190,7 @@ std::optional<std::vector<Signature>> signatures_of(const OperatorStrategy& stra
     std::vector<const Signature*> by_axis;
     for (std::size_t axis = 0; axis < now.size(); ++axis) by_axis.push_back(&candidates[axis][now[axis]]);
     if (!divides_inputs(strategy, call, by_axis, mesh_sizes)) return;
-    std::size_t differs = 0;  // a batch is divided along the axes that are for it, where there is a choice
+    std::size_t differs = 0;  // if there is a choice, a batch is divided along the axes for the batch
     for (std::size_t axis = 0; axis < now.size(); ++axis) {
       const auto& first = by_axis[axis]->inputs[inputs.front()];
       differs += (first && first->is_shard(0)) == batch[axis].is_shard(0) ? 0 : 1;

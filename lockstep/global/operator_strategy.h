@@ -1,5 +1,5 @@
-// Strategies of operators without weights: into how many parts each dimension of their inputs and outputs is divided,
-// and the placements on a mesh that follow. Pure.
+// Strategies of operators without weights: the number of parts of each dimension of their inputs and outputs, and the
+// resulting placements on a mesh. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
@@ -48,8 +48,8 @@ std::string strategy_text(const OperatorStrategy& strategy);
 std::shared_ptr<const OperatorStrategy> find_strategy(const OperatorStrategies& strategies, std::string_view module,
                                                       std::string_view op, bool of_weights);
 
-/// Placements that divide the dimensions of a tensor into so many parts. Among several, those that differ from `like`
-/// on the fewest axes. nullopt where the mesh has no axes for them.
+/// Placements that divide the dimensions of a tensor into these numbers of parts. Among several, those that differ from
+/// `like` on the fewest axes. nullopt if the mesh has no axes for them.
 std::optional<Placements> placements_with_parts(std::span<const std::int64_t> parts, std::span<const int> mesh_sizes,
                                                 const Placements& like);
 
@@ -59,13 +59,13 @@ bool is_data_axis(std::string_view name);
 /// The batch's axes: Shard(0) along those; without names, along the first axis.
 Placements along_data(std::span<const int> mesh_sizes, std::span<const std::string> mesh_names);
 
-/// One signature for each axis, which together divide the inputs of the call as the strategy says; nullopt: the rule
-/// has none, or the strategy leaves the inputs free. The call has its outputs.
+/// One signature for each axis, which together divide the inputs of the call according to the strategy; nullopt: the
+/// rule has no such signatures, or the strategy does not constrain the inputs. The outputs of the call must be set.
 std::optional<std::vector<Signature>> signatures_of(const OperatorStrategy& strategy, const OpCall& call,
                                                     const Rule* rule, std::span<const int> mesh_sizes,
                                                     std::span<const std::string> mesh_names);
 
-/// Placements of the outputs as the strategy says, for an operator that leaves them in `now`; an output that the
+/// Placements of the outputs according to the strategy, for an operator whose outputs have `now`; an output that the
 /// strategy leaves free stays as it is.
 std::vector<Placements> outputs_of(const OperatorStrategy& strategy, const OpCall& call, std::vector<Placements> now,
                                    std::span<const int> mesh_sizes);
@@ -73,10 +73,10 @@ std::vector<Placements> outputs_of(const OperatorStrategy& strategy, const OpCal
 /// Why a tuple cannot divide a tensor of these sizes among `devices`, as the rest of a sentence; empty: it can.
 std::string mistake_in(std::span<const std::int64_t> parts, std::span<const std::int64_t> sizes, int devices);
 
-/// Why the strategy cannot be that of this call, on any mesh of so many devices; empty: it can.
+/// Why the strategy is impossible for this call on any mesh with this number of devices; empty: it is possible.
 std::string mistake_in(const OperatorStrategy& strategy, const OpCall& call, int devices);
 
-/// The same on one mesh, for a strategy without such a mistake.
+/// The same on one mesh, for a strategy that is possible on some mesh.
 std::string mistake_on_mesh(const OperatorStrategy& strategy, const OpCall& call, const Rule* rule,
                             std::span<const int> mesh_sizes, std::span<const std::string> mesh_names);
 

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// The name of an operator as in collectives. Not their name(), because that needs libtorch and placements do not.
+/// The name of an operator as in collectives. Not their name(), because that needs libtorch, and placements must not.
 std::string_view name_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum: return "sum";

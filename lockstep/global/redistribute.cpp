@@ -51,7 +51,7 @@ at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows)
 /// Moves `dim` to the front, because collectives divide dimension 0.
 at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.movedim(dim, 0).contiguous(); }
 
-/// The whole dimension, from the ranks' parts in a row.
+/// The whole dimension, from the concatenated parts of the ranks.
 at::Tensor joined_rows(const at::Tensor& gathered, std::int64_t dim, std::int64_t largest,
                        const std::vector<std::int64_t>& rows) {
   const bool even = std::all_of(rows.begin(), rows.end(), [&](std::int64_t each) { return each == largest; });
@@ -119,8 +119,8 @@ at::Tensor exchange_shards(const Move& move, std::int64_t from, std::int64_t to)
   return at::cat(parts, from).contiguous();
 }
 
-/// Makes a replicated value partial. For a sum, the first rank keeps the value and the others have zeros; for mean, max
-/// and min all ranks keep it.
+/// Makes a replicated value partial. For a sum, the first rank keeps the value and the other ranks have zeros; for
+/// mean, max and min all ranks keep it.
 at::Tensor spread_as_partial(const Move& move, ReduceOp op) {
   if (op == ReduceOp::sum && move.rank() != 0) return at::zeros_like(move.local, at::MemoryFormat::Contiguous);
   return move.local;
@@ -209,7 +209,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// The state for backward. A custom class, because autograd's context stores only types that it knows.
+/// The state for backward. A custom class, because autograd's context stores only supported types.
 struct Way : torch::CustomClassHolder {
   Way(Mesh on, Placements back_to, Whole of_whole)
       : mesh(std::move(on)), back(std::move(back_to)), whole(std::move(of_whole)) {}

@@ -23,11 +23,11 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c
 /// Whether the change is a single gather, along one axis of more than one rank.
 bool is_one_gather(const Placements& from, const Placements& to, std::span<const int> mesh_sizes);
 
-/// A gather that other work may overlap.
+/// A gather that may overlap with other work.
 struct BegunGather {
   Work work;
-  at::Tensor gathered;             ///< the ranks' parts in a row, `dim` in front
-  std::int64_t dim = 0;            ///< that was divided
+  at::Tensor gathered;             ///< the concatenated parts of the ranks, with `dim` in front
+  std::int64_t dim = 0;            ///< the dimension that was divided
   std::vector<std::int64_t> rows;  ///< of each rank's part
   std::int64_t largest = 0;        ///< of `rows`
   c10::MemoryFormat format = c10::MemoryFormat::Contiguous;
@@ -46,7 +46,7 @@ at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placement
 /// The placements of the gradient of a tensor with these placements: the same, but replicated instead of partial.
 Placements placements_of_gradient(const Placements& placements);
 
-/// The logical shape of a tensor, which all ranks know.
+/// The logical shape of a tensor, which is available on all ranks.
 struct Whole {
   std::vector<std::int64_t> sizes;
   c10::MemoryFormat format = c10::MemoryFormat::Contiguous;  ///< or channels last

@@ -11,7 +11,7 @@
 namespace lockstep::kernels {
 
 // In all functions, `input` is [pictures, channels, ...], of a floating dtype; a rank's part may have no pictures. On
-// the CPU these are loops of our own, elsewhere operators of libtorch (batch_norm_anywhere.h). Per-channel arguments
+// the CPU these are custom loops, elsewhere operators of libtorch (batch_norm_anywhere.h). Per-channel arguments
 // are [channels], of any floating dtype; per-channel results are float64. `weight` may be undefined.
 
 /// The moments of a batch or of a part of it, float64 [1 + 2 * channels]: the number of values per channel, then the

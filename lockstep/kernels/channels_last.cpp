@@ -1,4 +1,4 @@
-// channels_last memory, and what it makes faster: convolutions as matrix products, registered with libtorch.
+// channels_last memory, and faster convolutions in it: matrix products, registered with libtorch.
 #include <lockstep/kernels/tuning.h>
 
 #include <lockstep/base/environment.h>

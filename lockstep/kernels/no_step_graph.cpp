@@ -1,4 +1,4 @@
-// Stands in for step_graph.cpp where libtorch was built without CUDA.
+// A replacement of step_graph.cpp for libtorch without CUDA.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/step_graph.h>
 

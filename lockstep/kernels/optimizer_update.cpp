@@ -99,7 +99,7 @@ void update_adam(optim::Optimizer& optimizer, const optim::OptimizerParamGroup& 
   }
 }
 
-/// `step`: the number of the update on the device; undefined: as the state says, which is counted then.
+/// `step`: the number of the update on the device; undefined: the number in the state, which is then incremented.
 template <typename Rate>
 void update_group(optim::Optimizer& optimizer, const optim::OptimizerParamGroup& group,
                   const std::vector<at::Tensor>& parameters, const Rate& rate, const at::Tensor& step) {

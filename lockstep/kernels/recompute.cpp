@@ -48,7 +48,8 @@ class EarlierRandomNumbers {
   at::Tensor now_;
 };
 
-/// Casts made without gradients must not serve operators that need them, nor those of backward the next forward.
+/// Cached casts without gradients must not be used by operators that need gradients, nor casts of backward by the next
+/// forward.
 class NoCachedCasts {
  public:
   NoCachedCasts() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -62,7 +63,7 @@ class NoCachedCasts {
   bool before_;
 };
 
-/// What backward needs to call the block's forward again.
+/// The inputs of backward for the second forward of the block.
 struct RecomputedCall {
   std::shared_ptr<torch::nn::Module> block;
   BlockForward forward;
@@ -85,7 +86,7 @@ void restore_buffers(const torch::nn::Module& block, const std::vector<at::Tenso
 }
 
 /// The gradients of the input and of the parameters, from a second forward. (They are returned rather than added to
-/// `.grad()`, so that whatever watches gradients, as DataParallel does, sees one backward pass.)
+/// `.grad()`, so that hooks on gradients, as those of DataParallel, run for one backward pass.)
 variable_list gradients_again(const RecomputedCall& call, const at::Tensor& kept, const at::Tensor& of_output) {
   const at::ThreadLocalStateGuard as_before(call.thread_state);
   const compat::AutocastDtypesGuard dtypes(call.autocast);
@@ -104,7 +105,7 @@ variable_list gradients_again(const RecomputedCall& call, const at::Tensor& kept
   return gradients;
 }
 
-/// The node of autograd's graph in the place of the block's own: its inputs are the block's input and parameters.
+/// The node of autograd's graph that replaces the block's nodes: its inputs are the block's input and parameters.
 struct RecomputeNode final : torch::autograd::Node {
   variable_list apply(variable_list&& of_outputs) override {
     if (!of_outputs.at(0).defined()) return variable_list(call.parameters.size() + 1);

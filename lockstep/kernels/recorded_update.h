@@ -11,21 +11,22 @@ class Optimizer;
 
 namespace lockstep::detail {
 
-/// What changes between two updates, as numbers on the device, so that the kernels can be recorded once
+/// The values that change between two updates, as numbers on the device, so that the kernels can be recorded once
 /// (graphed_step.h).
 class RecordedUpdate {
  public:
-  /// `optimizer` has no reason against it, was updated before, and outlives this.
+  /// `optimizer` must have no reason against a fused update, must have been updated before, and must outlive this
+  /// object.
   explicit RecordedUpdate(torch::optim::Optimizer& optimizer);
 
-  /// Takes learning rates from the optimizer's options. On the current stream; not to be recorded.
+  /// Reads the learning rates from the optimizer's options. On the current stream; must not be recorded.
   void take_rates();
-  /// Puts the update on the current stream. Those that have a gradient at the first call are updated from then on. The
+  /// Puts the update on the current stream. It updates the parameters that had a gradient at the first call. The
   /// other settings must not change.
   void run();
-  /// Counts an update that ran, in the state that is saved. On the host alone.
+  /// Counts an executed update in the state that is saved. On the host only.
   void count();
-  /// The optimizer was updated once in another way.
+  /// Called after the optimizer was updated once in another way.
   void follow_other();
 
  private:

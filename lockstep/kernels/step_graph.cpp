@@ -34,7 +34,7 @@ void on_side_stream(c10::Device device, const std::function<void()>& work) {
 std::function<void()> record_graph(c10::Device device, const std::function<void()>& work) {
   const auto graph = std::make_shared<at::cuda::CUDAGraph>();
   on_side_stream(device, [&] {
-    // Other threads may go on with what a recording forbids: the watch of a group asks for events.
+    // Other threads may call functions that are forbidden in a recording: the watch thread of a group queries events.
     graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
       work();
@@ -42,9 +42,9 @@ std::function<void()> record_graph(c10::Device device, const std::function<void(
       try {
         graph->capture_end();
       } catch (const c10::Error&) {
-        // The first error says why.
+        // The first error has the reason.
       }
-      cudaGetLastError();  // forgotten: the error was of the recording
+      cudaGetLastError();  // clears the error, which belongs to the recording
       throw;
     }
     graph->capture_end();

@@ -9,16 +9,16 @@
 
 namespace lockstep::detail {
 
-/// Why nothing can be recorded on `device`; nullopt where it can.
+/// Why recording is not possible on `device`; nullopt if it is.
 std::optional<std::string> why_no_graph(c10::Device device);
 
-/// Runs `work` with another current stream than the program's, ordered before and after it: streams that work is
-/// recorded on later must not be the default one.
+/// Runs `work` on a stream other than the program's current one, ordered before and after it: work that is recorded
+/// later must not be on the default stream.
 void on_side_stream(c10::Device device, const std::function<void()>& work);
 
-/// Records what `work` puts on the current stream, without running it. What it allocates stays reserved until the
-/// result is gone. The result runs it on the current stream, and returns at once. Throws what `work` and libtorch
-/// throw, for example where `work` waits for the device; nothing is recorded then. Errors as c10::Error.
+/// Records the work that `work` puts on the current stream, without running it. Its allocations stay reserved until the
+/// result is destroyed. The result runs the recorded work on the current stream, and returns at once. Throws the errors
+/// of `work` and libtorch, for example if `work` waits for the device; nothing is recorded then. Errors as c10::Error.
 std::function<void()> record_graph(c10::Device device, const std::function<void()>& work);
 
 }  // namespace lockstep::detail

@@ -1,4 +1,5 @@
-// The rules for a registering worker: welcome, welcome back, challenge, put off or refuse, and whose place it takes.
+// The rules for a registering worker: welcome, welcome back, challenge, put off or refuse, and the member that it
+// replaces.
 #include <lockstep/membership/admission.h>
 #include <lockstep/membership/membership.h>
 
@@ -10,9 +11,9 @@
 namespace lockstep::membership {
 namespace {
 
-// The answer to the next job's program, which may register as soon as the first worker of this job is done. With
-// recovery it cannot be distinguished from a late replacement of a worker, which is not needed any more; a launcher
-// can distinguish them, and ends replacements.
+// The answer to the next job's program, which may register as soon as the first worker of this job has finished. With
+// recovery the scheduler cannot distinguish it from a late replacement of a worker, which is not needed any more; a
+// launcher can distinguish them, and ends replacements.
 Admission put_off(const Member& finished) {
   return {
       Verdict::put_off,
@@ -21,7 +22,7 @@ Admission put_off(const Member& finished) {
       {}};
 }
 
-// The place of a member whose process is known to be gone.
+// The place of a member whose process has certainly ended.
 Admission take_place(const Membership& membership, const Member& holder, const std::string& how) {
   const bool waits = !membership.recovery || membership.programs_follow;
   if (holder.phase == Phase::finished && waits) return put_off(holder);
@@ -93,8 +94,8 @@ Admission admit_unknown(const Membership& membership, const Applicant& applicant
           {}};
 }
 
-// The place of a worker that got its rank from a scheduler before this one, which could not save that: what is saved of
-// the place is older.
+// The place of a worker that got its rank from an earlier scheduler, which could not save that: the saved data of the
+// place is older.
 const Member* find_older_self(const Membership& membership, const Register& request) {
   if (!membership.recovery || request.job.empty() || !request.rank || request.generation < membership.generation)
     return nullptr;
@@ -103,7 +104,7 @@ const Member* find_older_self(const Membership& membership, const Register& requ
     if (member == nullptr && other.rank == request.rank) member = &other;
   }
   if (member == nullptr || member->generation >= request.generation) return nullptr;
-  // A replacement of this worker (generation 0) is not an older one, but the next.
+  // A replacement of this worker (generation 0) is newer, not older.
   const bool untouched = member->link == Link::unknown && member->generation > 0;
   return request.generation > membership.generation || member->life == request.life || untouched ? member : nullptr;
 }
@@ -198,7 +199,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   membership.changed = now;
   if (admission.verdict != Verdict::welcome_back) return;
   if (request.generation > member->generation) take_from(membership, *member, request);
-  if (is_whole(membership)) membership.broken.reset();  // connections alone were lost
+  if (is_whole(membership)) membership.broken.reset();  // only connections were lost
 }
 
 }  // namespace lockstep::membership

@@ -10,7 +10,7 @@
 
 namespace lockstep::membership {
 
-/// A process that asks to be a worker of this job.
+/// A process that requests to be a worker of this job.
 struct Applicant {
   Register request;
   std::string address;
@@ -20,17 +20,17 @@ struct Applicant {
 };
 
 enum class Verdict {
-  welcome,       ///< a new member, or the replacement of one that is gone
+  welcome,       ///< a new member, or the replacement of a lost one
   welcome_back,  ///< the process is a member already: only its connection is new
   challenge,     ///< a member has this node id and may be alive: send it a Ping, and decide again
   put_off,       ///< this job is ending well, and the applicant may belong to the next one
-  refuse,        ///< for good
+  refuse,        ///< permanently
 };
 
 struct Admission {
   Verdict verdict = Verdict::refuse;
   std::string reason;
-  std::optional<std::string> replaces{};  ///< the node id of the member whose place it takes
+  std::optional<std::string> replaces{};  ///< the node id of the member that it replaces
 };
 
 Admission admit(const Membership& membership, const Applicant& applicant, Time now);

@@ -12,7 +12,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes a run of digits off the front, without zeros before it.
+// Removes a run of digits from the front and returns it without leading zeros.
 std::string_view take_number(std::string_view& text) {
   const auto* end = std::find_if_not(text.begin(), text.end(), is_digit);
   auto number = text.substr(0, static_cast<std::size_t>(end - text.begin()));
@@ -47,7 +47,7 @@ bool natural_less(std::string_view a, std::string_view b) {
 }
 
 std::vector<int> choose_ranks(const std::vector<Member>& members) {
-  std::map<std::string_view, std::size_t> machines;  // by first arrival
+  std::map<std::string_view, std::size_t> machines;  // in the order of first registration
   std::vector<bool> taken(members.size(), false);
   std::vector<std::size_t> without;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -89,7 +89,7 @@ bool assign_ranks(Membership& membership, const std::string& store_key, Time now
   membership.store_port = 0;
   membership.changed = now;
   membership.broken.reset();
-  membership.last_error.clear();  // all are well again; each member keeps why it was restarted
+  membership.last_error.clear();  // all run again; each member keeps the reason of its restart
   for (std::size_t i = 0; i < membership.members.size(); ++i) {
     Member& member = membership.members[i];
     member.rank = ranks[i];
@@ -119,7 +119,7 @@ std::optional<std::string> note_closed(Membership& membership, std::uint64_t con
   Member* member = find_connection(membership, connection);
   if (member == nullptr) return std::nullopt;
   member->link = Link::closed;
-  member->heard = now;  // its kernel closed the connection, or our time limit ended
+  member->heard = now;  // its kernel closed the connection, or our time limit passed
   if (is_over(*member)) return std::nullopt;
   const auto what = fmt::format("{} is lost: {}", describe(*member), reason);
   if (member->phase == Phase::running) {

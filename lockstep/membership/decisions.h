@@ -1,6 +1,6 @@
 // The scheduler's decisions about registered workers: their ranks, and their loss by missed heartbeats or by report.
-// Pure: time is an argument, and each decision is a value with its reason. Functions that change a membership do
-// nothing else.
+// Pure: time is an argument, and each decision is a value with its reason. Functions that change a membership have no
+// other effect.
 #pragma once
 
 #include <lockstep/membership/membership.h>
@@ -15,10 +15,10 @@
 
 namespace lockstep::membership {
 
-/// Whether `a` comes before `b` in natural order: runs of digits count as numbers, so "w2" comes before "w10".
+/// Whether `a` precedes `b` in natural order: runs of digits count as numbers, so "w2" precedes "w10".
 bool natural_less(std::string_view a, std::string_view b);
 
-/// A rank for each member, by its index: the one it has, or a free one.
+/// A rank for each member, by its index: its present rank, or a free one.
 std::vector<int> choose_ranks(const std::vector<Member>& members);
 
 /// Gives every member its rank, in a new generation, when all wanted workers have registered and wait. Ranks
@@ -30,24 +30,24 @@ bool assign_ranks(Membership& membership, const std::string& store_key, Time now
 /// The message for a member that has a rank. `members` that share its machine count as its local ranks.
 RankAssignment assignment_of(const Membership& membership, const Member& member);
 
-/// A member's connection ended, for this reason; returns the line for the log, if any.
+/// Records the end of a member's connection, for this reason; returns the line for the log, if any.
 std::optional<std::string> note_closed(Membership& membership, std::uint64_t connection, const std::string& reason,
                                        Time now);
 
-/// A member reported that it is done.
+/// Records a member's report that it has finished.
 void note_leave(Membership& membership, Member& member, const Leave& leave, Time now);
 
-/// The scheduler itself was stopped for so long and could not receive heartbeats: that time does not count.
+/// Excludes a time in which the scheduler itself was stopped and could not receive heartbeats.
 void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time);
 
 /// Connections of members without a heartbeat for too long.
 std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now);
 
-/// Connections of members that hang: other members of their generation cannot continue, but these still compute.
+/// Connections of members that hang: other members of their generation cannot continue, but these are still computing.
 std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now);
 
-/// A member cannot continue in this generation, and waits for the next. False, and nothing changed, when the message
-/// has no effect: it is of another generation, or the member waits already.
+/// Records that a member cannot continue in this generation, and waits for the next. False, and nothing changed, when
+/// the message has no effect: it is from another generation, or the member already waits.
 bool note_again(Membership& membership, Member& member, const Again& again, Time now);
 
 }  // namespace lockstep::membership

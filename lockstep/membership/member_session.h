@@ -47,11 +47,11 @@ class MemberSession {
   /// Whether lost members are replaced, so that this one can continue in the next generation.
   virtual bool recovers() const noexcept = 0;
 
-  /// With recovery: says that this member cannot continue in its generation, for this reason, and waits for the next.
-  /// Returns at once.
+  /// With recovery: reports that this member cannot continue in its generation, for this reason, and waits for the
+  /// next. Returns at once.
   virtual void ask_again(const std::string& reason) = 0;
 
-  /// After ask_again: waits for the next rendezvous of all members, that is, until the lost ones are replaced, and
+  /// After ask_again: waits for the next rendezvous of all members, which begins when the lost ones are replaced, and
   /// updates `place()`. False when the job was completed meanwhile. Error(peer_lost) when the job was given up,
   /// Error(environment) when this member is refused.
   virtual bool await_next_place() = 0;
@@ -60,17 +60,17 @@ class MemberSession {
   virtual std::optional<std::string> broken(std::int64_t generation) const = 0;
 
   /// The same for the present generation, for use during the rendezvous, before ranks can watch each other's processes
-  /// and connections; with recovery also set once the connection of one of its members has ended, which most often
-  /// means that its process has ended.
+  /// and connections. With recovery it is also set once the connection of one of its members has ended, usually because
+  /// its process has ended.
   virtual std::optional<std::string> lost() const = 0;
-  /// Error(peer_lost) with that reason, if there is one.
+  /// Throws Error(peer_lost) with that reason, if there is one.
   virtual void throw_if_lost() const = 0;
 
   /// Sets a function that is called with the reason of `broken`, on a thread of this object, for the present
   /// generation; at once if there is a reason already. nullptr: removes it, and waits for a call that is running.
   virtual void on_broken(std::function<void(const std::string& reason)> call) = 0;
 
-  /// This machine's address, as that service sees it.
+  /// This machine's address, as seen by that service.
   virtual std::string own_address() const = 0;
 
   /// Rank 0 publishes the address of the store that it has opened. All ranks await it; Error(timeout) when it is not
@@ -78,14 +78,14 @@ class MemberSession {
   virtual void publish_store(const std::string& host, std::uint16_t port) = 0;
   virtual StoreAddress await_store(std::chrono::steady_clock::time_point deadline) = 0;
 
-  /// Reports a completed step. `time`: of a recent step.
+  /// Reports a completed step. `time`: the duration of a recent step.
   virtual void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept = 0;
 
   /// Sets a function that describes this member's progress ("had completed step 7 and ..."), called on a thread of this
-  /// object when the member hangs. nullptr: removes it, and waits for a call that is running.
+  /// object when the member hangs. nullptr: removes it, and waits for a running call.
   virtual void describe_progress_with(std::function<std::string()> words) = 0;
 
-  /// Says how this member ends. Only the first call counts. Returns at once.
+  /// Reports how this member ends. Only the first call counts. Returns at once.
   virtual void leave(bool ok, const std::string& error) noexcept = 0;
 };
 

@@ -1,4 +1,4 @@
-// Queries of a membership: who is present, missing or lost, the job's state, and when it has ended.
+// Queries of a membership: present, missing and lost members, the job's state, and its end.
 #include <lockstep/membership/membership.h>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace lockstep::membership {
 namespace {
 
-// How long a connection that broke may take to be replaced, before its process counts as gone.
+// The time for a broken connection to be replaced, before its process counts as lost.
 constexpr std::chrono::milliseconds kReconnect{5000};
 
 bool failed(const Member& member) { return member.phase == Phase::failed; }
@@ -132,7 +132,7 @@ std::optional<Ending> find_ending(const Membership& membership, Time now) {
     const bool some_compute = std::any_of(members.begin(), members.end(), computes);
     return some_compute ? std::nullopt : std::optional(Ending{false, membership.last_error});
   }
-  // Workers that died after the last step of all have done all their work.
+  // Workers that died after the last step of all workers have completed their work.
   if (membership.recovery && find_completion(membership)) return all_gone ? std::optional(Ending{}) : std::nullopt;
   if (membership.recovery) return end_of_recovery(membership, now);
   if (!all_gone) return std::nullopt;

@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-// Each message lists its fields once, for a reader and a writer alike.
 template <typename Fields>
 void describe(Fields& f, Hello& m) {
   f.number("protocol", m.protocol, 1, std::numeric_limits<int>::max());
@@ -122,7 +121,7 @@ bool is_printable(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-// Names go into log lines and file names of people: no line breaks, no escape sequences.
+// Names appear in log lines and file names: no line breaks, no escape sequences.
 class Reader {
  public:
   explicit Reader(const json& object) : object_(object) {}
@@ -148,7 +147,7 @@ class Reader {
     if (!found.is_boolean()) refuse("{} is neither true nor false", key);
     value = found.get<bool>();
   }
-  // False where it is absent.
+  // False where the field is absent.
   void flag(const char* key, bool& value) {
     value = false;
     if (object_.contains(key)) truth(key, value);
@@ -191,7 +190,7 @@ class Writer {
     if (value) object_[key] = true;
   }
   void name(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestName); }
-  // Bytes that are no UTF-8 grow threefold when they are replaced.
+  // Invalid UTF-8 bytes grow threefold when they are replaced.
   void text(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestText / 3); }
 
  private:

@@ -1,9 +1,8 @@
 // The messages between workers and the scheduler: one JSON object for each WebSocket message, {"type": ..., ...}.
 //
-// A worker connects to /v1/worker; the scheduler sends Hello, the worker sends Register, and waits until it
-// has a rank. Fields that a reader does not know are ignored, so that later versions may add some; changes of existing
-// fields need another protocol number. All input comes from a peer that may be hostile: Error(data) says what is wrong
-// with it.
+// A worker connects to /v1/worker; the scheduler sends Hello, the worker sends Register, and waits until it has a rank.
+// A reader ignores unknown fields, so that later versions may add some; changes of existing fields need another
+// protocol number. All input is from a peer that may be hostile: Error(data) names what is wrong with it.
 #pragma once
 
 #include <lockstep/membership/member_session.h>
@@ -38,7 +37,7 @@ struct Hello {
 struct Wait {
   int present = 0;
   int wanted = 0;
-  std::string reason;  ///< the reason to wait, if not for the other workers
+  std::string reason;  ///< the reason to wait, if it is not the other workers
   bool operator==(const Wait&) const = default;
 };
 
@@ -50,11 +49,12 @@ struct Refused {
 
 /// All workers have registered, and this is the rank of the receiver.
 struct RankAssignment : MemberPlace {
-  std::string proof;  ///< proof that the scheduler knows the secret; empty when there is none
+  std::string proof;  ///< proof that the scheduler has the secret; empty without a secret
   bool operator==(const RankAssignment&) const = default;
 };
 
-/// From the worker with rank 0 to the scheduler, and from there to all: the rendezvous store of this generation.
+/// From the worker with rank 0 to the scheduler, and from there to all workers: the rendezvous store of this
+/// generation.
 struct StoreAt {
   std::int64_t generation = 0;
   std::string host;
@@ -79,7 +79,7 @@ struct Ping {
   bool operator==(const Ping&) const = default;
 };
 
-/// The job is over, or the scheduler ends: workers need not connect again.
+/// The job has ended, or the scheduler ends: workers need not reconnect.
 struct Ended {
   bool ok = true;
   std::string reason;
@@ -93,25 +93,25 @@ struct Register {
   std::string node_id;
   bool named = false;   ///< the user chose the id; else it is random
   std::string life;     ///< random, of this process: identifies it on another connection
-  std::string host;     ///< its name, for people
+  std::string host;     ///< the name of its host, for messages
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
   bool server = false;          ///< a parameter server, not a worker
-  std::optional<int> servers;   ///< of the job; absent: none
-  std::string job;              ///< of the Hello under which it got its rank; empty before that
-  std::int64_t generation = 0;  ///< in which it got its rank; 0: never
-  std::optional<int> rank;      ///< then
-  std::optional<int> turn;      ///< of a launcher's rank: the number of nodes that were replaced before its own began
+  std::optional<int> servers;   ///< the number of servers in the job; absent: none
+  std::string job;              ///< the job in the Hello under which it got its rank; empty before that
+  std::int64_t generation = 0;  ///< the generation in which it got its rank; 0: never
+  std::optional<int> rank;      ///< the rank that it got then
+  std::optional<int> turn;      ///< for a launcher's rank: the number of nodes that were replaced before its own began
   std::string nonce;            ///< challenge for the scheduler's proof
-  std::string proof;            ///< proof that it knows the secret
+  std::string proof;            ///< proof that it has the secret
   bool operator==(const Register&) const = default;
 };
 
 /// The heartbeat of a worker.
 struct Heartbeat {
-  std::optional<std::int64_t> step{};     ///< the last that was completed
+  std::optional<std::int64_t> step{};     ///< the last completed step
   std::optional<std::int64_t> step_us{};  ///< the present duration of a step
-  std::optional<std::int64_t> own_us{};   ///< the part of it that was not spent blocked in collectives
+  std::optional<std::int64_t> own_us{};   ///< the part of the step that was not spent blocked in collectives
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -122,10 +122,10 @@ struct Again {
   bool operator==(const Again&) const = default;
 };
 
-/// The worker is done.
+/// The worker has finished.
 struct Leave {
   bool ok = true;
-  std::string error;  ///< why not
+  std::string error;  ///< why it failed
   bool operator==(const Leave&) const = default;
 };
 

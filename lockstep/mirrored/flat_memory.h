@@ -1,4 +1,4 @@
-// Tensors that are stored one after the other in one flat buffer.
+// Tensors that are stored consecutively in one flat buffer.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -9,8 +9,8 @@
 
 namespace lockstep::mirrored {
 
-/// Uninitialized memory that the group's collectives are fast with, on the device of `like`, or the CPU where it is
-/// undefined: that of allocate() on the CPU, ordinary memory on a device. A collective. `dtype` as in allocate().
+/// Uninitialized memory with fast collectives of the group, on the device of `like`, or on the CPU if `like` is
+/// undefined: from allocate() on the CPU, ordinary memory on a device. A collective. `dtype` as in allocate().
 at::Tensor group_memory(const Group& group, std::int64_t elements, int dtype, const at::Tensor& like);
 
 /// A tensor over the memory of `flat` from `offset` on, with the sizes of `like` and, if `like` is dense, its strides

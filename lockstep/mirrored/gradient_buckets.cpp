@@ -199,7 +199,7 @@ void GradientBuckets::wait(std::size_t index) {
     bucket.work.synchronize();
     bucket.tail.copy_(bucket.flat_tail);
   }
-  // Of a thousand ranks and more, low precision counts only about.
+  // With a thousand ranks or more, the count is only approximate in low precision.
   const int about = group_.size() / 128;
   for (int i = 0; i < kOwnerBits; ++i) {
     const int expected = (owner_ >> i & 1) == 1 ? group_.size() : 0;

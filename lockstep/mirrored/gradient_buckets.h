@@ -1,4 +1,4 @@
-// Gradients on their way through buckets: the place of each parameter's gradient on this rank, and the memory and
+// The state of gradients in buckets: the place of each parameter's gradient on this rank, and the memory and
 // collectives of the buckets of a data-parallel wrapper. Does not use autograd.
 #pragma once
 
@@ -48,18 +48,18 @@ void settle(GradientSlot& slot, const at::Tensor& place, int shares);
 /// gradient.
 void take_result(GradientSlot& slot, const at::Tensor& place, bool used_on_any_rank);
 
-/// Gives `.grad()` memory of its own, because `place` will be overwritten.
+/// Moves `.grad()` to separate memory, because `place` will be overwritten.
 void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept;
 
 /// One arena for each dtype, allocated once from the group (under shm it is shared memory, which is reduced without a
 /// copy) or on the parameters' device, and divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   gave up   1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
+///   gave up   1 when this rank had an exception in the round, and sends the bucket only so that no rank waits for it
 ///   replaced  1 when the memory of a parameter was replaced on this rank since the last round
 ///   votes     for each subject 1 when this rank votes for it (DataParallel::vote)
-///   owner     the bits of a number that is another one for each reducer of the group
-///   used i    1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
+///   owner     the bits of a number that is unique for each reducer of the group
+///   used i    1 when member i got a gradient on this rank, else 0. The sum is 0 when it got a gradient on no rank.
 class GradientBuckets {
  public:
   /// A collective. `owner` is the same on all ranks.

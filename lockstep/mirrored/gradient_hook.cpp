@@ -1,4 +1,4 @@
-// Pre- and post-hooks of autograd's gradient accumulators, made again when a leaf's accumulator is another one.
+// Pre- and post-hooks of autograd's gradient accumulators, installed again when a leaf has a new accumulator.
 #include <lockstep/mirrored/gradient_hook.h>
 
 #include <torch/csrc/autograd/engine.h>
@@ -86,7 +86,7 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks) 
     const auto state = weak.lock();
     if (!state || state->is_in_place()) return;
     state->callbacks.replaced();
-    // The hooks that were put in place now are too late for this gradient.
+    // The new hooks are too late for this gradient.
     if (state->callbacks.before) state->callbacks.before();
     at_end_of_backward([weak] {
       if (const auto alive = weak.lock()) alive->callbacks.after(/*got_gradient=*/true);

@@ -12,9 +12,9 @@ namespace lockstep::mirrored {
 /// often the leaf was used. Exceptions of a callback are thrown by `backward()`.
 struct GradientCallbacks {
   std::function<void()> before;  ///< only when a gradient will be added; may be empty
-  /// `got_gradient` is false when the graph led to the leaf but no gradient came.
+  /// `got_gradient` is false when the graph led to the leaf but produced no gradient.
   std::function<void(bool got_gradient)> after;
-  /// A gradient arrives at a leaf whose memory or dtype was replaced: to call follow() of all hooks.
+  /// Called when a gradient arrives at a leaf whose memory or dtype was replaced: must call follow() of all hooks.
   std::function<void()> replaced;
 };
 
@@ -23,8 +23,9 @@ class GradientHook {
  public:
   GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks);
 
-  /// Moves the callbacks to where autograd adds gradients now. True when that was another place: autograd makes a new
-  /// one when the leaf's memory or dtype is replaced, as torch::load and Module::to do.
+  /// Moves the callbacks to the leaf's current gradient accumulator. True when the accumulator has changed: autograd
+  /// makes a
+  /// new one when the leaf's memory or dtype is replaced, as torch::load and Module::to do.
   bool follow();
 
  private:
@@ -32,8 +33,8 @@ class GradientHook {
   std::shared_ptr<State> state_;  ///< the leaf's own hook has a weak reference to it
 };
 
-/// Calls `arrived` when a gradient is about to be added to a leaf, also to one that requires none yet, as long as this
-/// object exists.
+/// Calls `arrived` when a gradient is about to be added to a leaf, also to a leaf that does not require gradients yet,
+/// as long as this object exists.
 class ArrivalHook {
  public:
   ArrivalHook(const at::Tensor& leaf, std::function<void()> arrived);

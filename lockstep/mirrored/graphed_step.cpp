@@ -1,4 +1,4 @@
-// The recording of a training step after three steps as written; where it is not possible, all steps stay so.
+// The recording of a training step after three steps as written; if it fails, all steps run as written.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/recorded_update.h>

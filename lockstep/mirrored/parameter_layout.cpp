@@ -87,7 +87,7 @@ std::vector<ArenaSize> arena_sizes(const std::vector<GradientSize>& sizes, const
   }
   std::vector<ArenaSize> arenas;
   for (const auto& total : totals) {
-    // Two adjacent buckets together exceed the limit, otherwise they would be one; the first has a limit of its own,
+    // Two adjacent buckets together exceed the limit, otherwise they would be one; the first has a separate limit,
     // the last may be nearly empty. Every bucket has members.
     const std::int64_t full = 2 * (total.arena.elements * total.element_bytes / limits.bytes) + 3;
     const std::int64_t buckets = std::min(total.count, full);

@@ -31,7 +31,7 @@ struct GradientSize {
   int dtype = 0;
 };
 
-/// Votes of a bucket's tail, each about another subject.
+/// The number of votes in a bucket's tail, one for each subject.
 inline constexpr int kVotes = 4;
 /// Bits of the number of the object that owns a bucket, in its tail.
 inline constexpr int kOwnerBits = 8;

@@ -1,5 +1,5 @@
-// A round as states: opened by the first gradient, buckets launched in a fixed order, ended by autograd's callback or
-// given up after an exception, which the next round makes up for.
+// The states of a round: opened by the first gradient, buckets launched in a fixed order, ended by autograd's callback,
+// or given up after an exception and then completed at the start of the next round.
 #include <lockstep/mirrored/reducer.h>
 
 #include <lockstep/base/error.h>
@@ -29,7 +29,7 @@ std::vector<at::Tensor> tensors_of(const Items& items, at::Tensor Items::value_t
   return tensors;
 }
 
-/// The order of buckets for all ranks: rank 0's order of arrival; parameters without a gradient there come last, in
+/// The order of buckets for all ranks: rank 0's order of arrival; parameters without a gradient there are last, in
 /// reverse order of registration.
 std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals, std::size_t count,
                                         const Group& group) {
@@ -48,7 +48,7 @@ std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals
 /// "float32[2, 3]"
 std::string form_of(const at::Tensor& parameter) { return detail::describe(parameter); }
 
-/// A number for a reducer, which the next 255 reducers of the group do not get.
+/// The number of a reducer, different from those of the next 255 reducers of the group.
 std::uint8_t agree_on_number(const Group& group) {
   static std::atomic<std::int64_t> next{1};
   at::Tensor number = torch::tensor({next++}, torch::kLong);
@@ -271,7 +271,7 @@ void Reducer::make_up_for_round() {
   if (buckets_.ranks_that_gave_up(buckets_.count() - 1) < group_.size()) require_that_nobody_gave_up();
 }
 
-/// Checks the marks in the last bucket, which every rank sends after it knows whether its backward succeeded.
+/// Checks the marks in the last bucket, which every rank sends after the success or failure of its backward.
 void Reducer::require_that_nobody_gave_up() {
   const int gave_up = buckets_.ranks_that_gave_up(buckets_.count() - 1);
   if (gave_up == 0) return;
@@ -301,7 +301,7 @@ void Reducer::lay_out() {
 
 void Reducer::settle(std::size_t index) { mirrored::settle(slots_[index], place(index), mean_ ? 1 : group_.size()); }
 
-/// Starts all complete buckets except the last, which tells the other ranks that this rank reached the end of backward.
+/// Starts all complete buckets except the last, which signals that this rank reached the end of backward.
 void Reducer::launch_complete_buckets() {
   while (launched_ + 1 < buckets_.count() && missing_[launched_] == 0) launch_settled();
 }

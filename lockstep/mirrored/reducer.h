@@ -5,15 +5,15 @@
 // backward. Gradients are moved into their buckets when they arrive, and `.grad()` then stays there. Buckets are
 // reduced in a fixed order as soon as they and all earlier buckets are complete; each later arrival drives the pending
 // reductions. At the end, parameters without a gradient count as zeros. So every rank sends every bucket in every
-// round, and no rank needs to know the graphs of the others.
+// round, and no rank needs the graphs of other ranks.
 //
 // The first round only records the order of arrival: rank 0's order decides the buckets, which are laid out once at the
 // end of the round and never change.
 //
-// When backward throws on a rank, the others wait in the middle of the round. That rank completes the round at the
+// When backward throws on a rank, the other ranks wait in the middle of the round. That rank completes the round at the
 // start of its next backward: it sends the remaining buckets, marked as given up. The last bucket is only sent at the
-// end of backward, so its mark tells all ranks whether all, some or none of them gave up. If all gave up, they
-// continue; if only some did, all ranks throw, and are synchronized again.
+// end of backward, so its mark gives all ranks the number of ranks that gave up: all, some or none. If all gave up,
+// they continue; if only some did, all ranks throw, and are synchronized again.
 //
 // Gradients of sparse embeddings are in no bucket: their rows are exchanged at the end of the round, while the last
 // buckets are reduced (sparse_exchange.h).
@@ -34,11 +34,11 @@
 
 namespace lockstep::mirrored {
 
-/// What a reducer needs to know of a module.
+/// The description of a module for a reducer.
 struct ReducedParameters {
   std::vector<NamedTensor> trainable;  ///< their gradients are reduced in buckets
   std::vector<NamedTensor> of_rows;    ///< their gradients are sparse, and exchanged as rows
-  std::vector<NamedTensor> frozen;     ///< a gradient for one of them is an error
+  std::vector<NamedTensor> frozen;     ///< a gradient for any of them is an error
   /// The number of the module's parameters at the time of the call: a change is an error.
   std::function<std::size_t()> count;
 };
@@ -68,7 +68,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
  private:
   void hook_gradients();
   void watch_frozen(const NamedTensor& frozen);
-  /// Where the memory of parameters was replaced, hooks them again. Error(invalid_argument) for one of another form.
+  /// Installs hooks again on parameters whose memory was replaced. Error(invalid_argument) for a parameter of another
+  /// form.
   void follow_replaced_memory();
   void require_replaced_everywhere() const;
   void require_all_parameters() const;
@@ -106,7 +107,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::function<std::size_t()> count_;
   std::size_t parameters_at_first_ = 0;
   std::vector<GradientSlot> slots_;  ///< by parameter in buckets
-  std::vector<RowSlot> row_slots_;   ///< the others
+  std::vector<RowSlot> row_slots_;   ///< by the other parameters
   GradientBuckets buckets_;
 
   bool synchronize_ = true;

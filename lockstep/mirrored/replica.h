@@ -1,4 +1,4 @@
-// The tensors of a module that must be equal on all ranks: which they are, whether the ranks agree on them, and their
+// The tensors of a module that must be equal on all ranks: their list, its comparison between ranks, and their
 // broadcast from rank 0.
 #pragma once
 

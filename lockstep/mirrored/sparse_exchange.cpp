@@ -20,7 +20,7 @@ std::size_t dim_of(const at::Tensor& parameter) {
   return static_cast<std::size_t>(parameter.numel() / std::max<std::int64_t>(1, parameter.size(0)));
 }
 
-/// What this rank adds.
+/// The contribution of this rank.
 rows::SparseRows own_rows(const RowSlot& slot, bool mean, int ranks) {
   const auto& gradient = slot.parameter.grad();
   if (!gradient.defined()) return {};
@@ -31,7 +31,7 @@ rows::SparseRows own_rows(const RowSlot& slot, bool mean, int ranks) {
   return rows;
 }
 
-/// Numbers of rows by rank and slot, and which slots a rank used.
+/// Numbers of rows by rank and slot, and the slots that a rank used.
 class RowCounts {
  public:
   RowCounts(const std::vector<RowSlot>& slots, const std::vector<rows::SparseRows>& own, bool gave_up,
@@ -65,7 +65,7 @@ class RowCounts {
   at::Tensor all_;  // [2 ranks, slots]
 };
 
-/// All ranks' arrays of `own` one after the other, each as long as the longest.
+/// The concatenated arrays `own` of all ranks, each padded to the longest.
 template <typename Number>
 at::Tensor gather_padded(const std::vector<rows::SparseRows>& own, std::vector<Number> rows::SparseRows::*numbers,
                          std::int64_t longest, at::ScalarType dtype, const Group& group) {

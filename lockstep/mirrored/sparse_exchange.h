@@ -10,7 +10,7 @@
 
 namespace lockstep::mirrored {
 
-/// A parameter whose gradient travels as rows, on this rank.
+/// A parameter whose gradient is exchanged as rows, on this rank.
 struct RowSlot {
   std::string name;
   at::Tensor parameter;
@@ -27,8 +27,8 @@ void require_rows(const RowSlot& slot);
 
 /// Makes `.grad()` the mean (or sum) over ranks, with the rows that any of them has: the numbers of a reduction of
 /// whole tables (rows::sum_over_ranks). Parameters that no rank used keep their `.grad()`. Three all_gathers for all
-/// slots together: numbers of rows, ids (8 bytes), values; each rank sends as many as the one with most. A collective;
-/// with `gave_up` this rank sends no rows.
+/// slots together: numbers of rows, ids (8 bytes), values; each rank sends as many rows as the rank with the most. A
+/// collective; with `gave_up` this rank sends no rows.
 void exchange_rows(std::vector<RowSlot>& slots, bool gave_up, bool mean, const Group& group);
 
 }  // namespace lockstep::mirrored

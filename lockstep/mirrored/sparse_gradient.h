@@ -23,14 +23,16 @@ rows::SparseRows rows_of(const at::Tensor& sparse);
 /// A sparse gradient of these rows, coalesced, for a parameter of that shape.
 at::Tensor sparse_gradient_of(const rows::SparseRows& rows, at::IntArrayRef sizes);
 
-/// Writes a sparse gradient into a dense tensor of its shape: the sums of rows_of where it can be used, and else those
-/// of libtorch; zeros elsewhere.
+/// Writes a sparse gradient into a dense tensor of its shape: the sums of rows_of if it supports the gradient, else
+/// those of libtorch; zeros elsewhere.
 void write_dense(const at::Tensor& sparse, const at::Tensor& dense);
 
-/// The numbers of a gradient that may be of rows: itself, or the values of its rows, coalesced. Shares memory.
+/// The numbers of a gradient: a dense gradient itself, or the coalesced values of the rows of a sparse one. Shares
+/// memory.
 at::Tensor numbers_of(const at::Tensor& gradient);
 
-/// Makes each sparse gradient that libtorch left coalesced, with the sums of rows_of, or, for `dense`, a dense one.
+/// Coalesces each sparse gradient that libtorch left uncoalesced, with the sums of rows_of, or makes it dense if
+/// `dense`.
 void settle_sparse_gradients(const std::vector<at::Tensor>& parameters, bool dense);
 
 }  // namespace lockstep::mirrored

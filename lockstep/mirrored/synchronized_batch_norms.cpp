@@ -163,7 +163,7 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
   }
 };
 
-/// The exchange of the batch norm; null if it is not synchronized, or if libtorch shall report invalid arguments.
+/// The exchange of the batch norm; null if it is not synchronized, or if libtorch must report invalid arguments.
 ExchangePointer exchange_for(const at::Tensor& input, bool training, const OptionalTensor& weight,
                              const OptionalTensor& bias, const OptionalTensor& running_mean,
                              const OptionalTensor& running_var) {
@@ -243,7 +243,7 @@ SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, 
     for (const auto& buffer : item.value()->buffers(/*recurse=*/false)) buffers_.push_back(buffer);
   }
   const auto own = group.subgroup(group.ranks());
-  // Whether a batch norm is already synchronized is known on its own rank only, so the ranks reduce it.
+  // Each rank detects this only for its own batch norms, so the ranks reduce the result.
   auto refused = torch::full({1}, table_->has_any(running_means_) ? 1 : 0, torch::kInt);
   const bool here = refused.item<int>() != 0;
   all_reduce(refused, group);

@@ -18,8 +18,8 @@ class ExchangeTable;
 
 /// While it exists, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
 /// ranks' pictures would, forward and backward, and updates its running statistics equally on all ranks. Every rank
-/// must call the module's forward and backward equally often, possibly with an empty batch. The collectives use a group
-/// of their own, so they do not wait for, or depend on the order of, gradient reductions.
+/// must call the module's forward and backward equally often, possibly with an empty batch. The collectives use a
+/// separate group, so they do not wait for, or depend on the order of, gradient reductions.
 ///
 /// Operators of libtorch get only tensors, so a batch norm is identified by its running mean: a module can be
 /// synchronized by one object at a time, and copies of the module are not synchronized.

@@ -31,8 +31,8 @@ torch::Tensor later_tokens(std::int64_t length, const torch::Tensor& like) {
   return torch::ones({length, length}, like.options().dtype(torch::kBool).requires_grad(false)).triu(1);
 }
 
-/// Attention of [N, heads, T, width]. Plain tensors go through libtorch's kernel, if it has one: it keeps no matrix of
-/// scores. Global tensors, of which operators have parts on several ranks, go through the operators it consists of.
+/// Attention of [N, heads, T, width]. Plain tensors use libtorch's fused kernel, if there is one: it stores no matrix
+/// of scores. Global tensors, which have parts on several ranks, use single operators instead.
 torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value) {
   if (query.is_cpu() || query.is_cuda()) {
     if (auto fused = compat::fused_causal_attention(query, key, value)) return *std::move(fused);

@@ -25,13 +25,13 @@ struct GptShape {
 
 void describe(ConfigFields& fields, GptShape& shape);
 
-/// Causal self-attention: every token attends to itself and to earlier tokens. Queries, keys and values have a matrix
-/// each, in whose rows the heads are consecutive, so that sharding the rows evenly shards the heads. Parameters: query,
-/// key, value, output.
+/// Causal self-attention: every token attends to itself and to earlier tokens. Queries, keys and values each have their
+/// own matrix. The heads are consecutive rows of it, so that sharding the rows evenly shards the heads. Parameters:
+/// query, key, value, output.
 class CausalAttention : public torch::nn::Module {
  public:
   CausalAttention(std::int64_t width, std::int64_t heads);
-  /// [N, T, width] to the same.
+  /// Input and output: [N, T, width].
   torch::Tensor forward(const torch::Tensor& tokens);
 
  private:

@@ -13,7 +13,7 @@ class Mlp : public Network {
   /// `hidden` may be empty: then the network is one linear layer.
   Mlp(std::int64_t in_features, const std::vector<std::int64_t>& hidden, std::int64_t num_classes);
 
-  /// [N, ...] with in_features values a sample; Error(invalid_argument) for any other number.
+  /// Input: [N, ...] with in_features values per sample; Error(invalid_argument) for any other number.
   torch::Tensor forward(const torch::Tensor& pictures) override;
 
  private:

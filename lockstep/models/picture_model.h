@@ -1,4 +1,4 @@
-// One classifier of the registry: its name, what it is made for, and how it is made.
+// One classifier of the registry: its name, its purpose, and its factory.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -16,13 +16,13 @@ namespace lockstep::models {
 struct PictureModel {
   std::string_view name;
   std::string_view doc;   ///< one line
-  std::int64_t features;  ///< inputs of the first linear layer; 0: those of the pictures
-  bool has_hidden;        ///< ModelSpec::hidden has a meaning
-  bool has_stem;          ///< ModelSpec::stem has a meaning
+  std::int64_t features;  ///< inputs of the first linear layer; 0: the size of the pictures
+  bool has_hidden;        ///< ModelSpec::hidden is used
+  bool has_stem;          ///< ModelSpec::stem is used
   std::shared_ptr<Network> (*build)(const ModelSpec& spec);
 };
 
-/// All, in the order in which they are listed.
+/// All classifiers, in the order of the list.
 std::span<const PictureModel> picture_models();
 
 /// The key of models with a stem, ModelSpec::stem.
@@ -31,9 +31,9 @@ struct StemOptions {
 };
 void describe(ConfigFields& fields, StemOptions& options);
 
-/// For a dry run: that the model's stem leaves one pixel of a picture of that size before the mean over the pixels, so
-/// that its last convolutions see their padding, and what helps; empty where more is left, and for a model without a
-/// stem.
+/// A note for a dry run: the model's stem reduces a picture of that size to one pixel before the mean over the pixels,
+/// so that the last convolutions mostly read padding; and a remedy. Empty where more pixels are left, and for a model
+/// without a stem.
 std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_t width);
 
 }  // namespace lockstep::models

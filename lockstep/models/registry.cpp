@@ -85,7 +85,7 @@ std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_
   const auto entry = std::ranges::find(kModels, spec.name, &PictureModel::name);
   if (entry == kModels.end() || !entry->has_stem) return "";
   const bool is_cifar = stem_of(spec) == Stem::cifar;
-  const std::int64_t pixels = is_cifar ? 8 : 32;  // of the picture's side, for each of the last stage
+  const std::int64_t pixels = is_cifar ? 8 : 32;  // side of the picture in pixels, per pixel of the last stage's side
   if (std::max(height, width) > pixels) return "";
   return fmt::format(
       "{} with the stem {} makes a picture of {}x{} one pixel in its last stage, whose convolutions see hardly more "

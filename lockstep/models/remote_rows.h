@@ -12,7 +12,7 @@
 
 namespace lockstep::models {
 
-/// The place of rows that are not in the module.
+/// The storage of rows that are not in the module.
 class RowHome {
  public:
   RowHome() = default;
@@ -20,30 +20,30 @@ class RowHome {
   RowHome& operator=(const RowHome&) = delete;
   virtual ~RowHome() = default;
 
-  /// The present rows of these ids, which ascend, each once: [ids, dim], float32 on the CPU, new memory. `table` is
-  /// RemoteRows::name.
+  /// The current rows of these ids: [ids, dim], float32 on the CPU, new memory. The ids are ascending and unique.
+  /// `table` is RemoteRows::name.
   virtual at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) = 0;
 };
 
-/// The gradients that backward passes have given a table, added up as those of one in the module. `used`: whether there
-/// was one, perhaps without rows.
+/// The gradients of a table from backward passes, added up in the same way as for a table in the module. `used`:
+/// whether there was a gradient, perhaps without rows.
 struct RowGradients {
   bool used = false;
   rows::SparseRows rows;
 };
 
-/// What a table without rows has instead. Shared with hooks of graphs that may outlive the module.
+/// The data of a table without rows in the module. It is shared with hooks of graphs that may outlive the module.
 struct RemoteRows {
   std::uint64_t seed = 0;  ///< of the first values (rows/initial_row.h)
   std::string name = "table";
-  std::shared_ptr<RowHome> home{};  ///< to be set before the first forward pass
+  std::shared_ptr<RowHome> home{};  ///< must be set before the first forward pass
   at::Tensor gradients{};           ///< sparse, of the whole table; undefined: there were none
 };
 
-/// Takes the gradients since the last call.
+/// Returns the gradients since the last call, and clears them.
 RowGradients take_gradients(RemoteRows& rows, std::int64_t dim);
 
-/// While it exists on a thread, tables that this thread makes are elsewhere.
+/// While it exists on a thread, tables that this thread makes have their rows outside the module.
 class TablesElsewhere {
  public:
   TablesElsewhere();
@@ -55,7 +55,7 @@ class TablesElsewhere {
   bool before_;
 };
 
-/// Whether tables that this thread makes now are elsewhere.
+/// Whether tables that this thread makes now have their rows outside the module.
 bool tables_are_elsewhere();
 
 /// A table of a module, with the name that its parameter has, or would have: "deep.weight".
@@ -64,7 +64,7 @@ struct NamedTable {
   std::shared_ptr<ServedEmbeddingImpl> table;
 };
 
-/// The tables of a module that are elsewhere.
+/// The tables of a module that have their rows outside it.
 std::vector<NamedTable> tables_elsewhere(const torch::nn::Module& module);
 
 }  // namespace lockstep::models

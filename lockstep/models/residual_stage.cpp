@@ -13,7 +13,7 @@ using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 using torch::nn::Sequential;
 
-/// Over rows and columns.
+/// The strides over rows and columns.
 using Stride = torch::ExpandingArray<2>;
 
 Conv2d conv1x1(std::int64_t in_channels, std::int64_t out_channels, Stride stride = 1) {

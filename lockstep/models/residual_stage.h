@@ -13,7 +13,7 @@ enum class Block {
   bottleneck,  ///< 1x1, 3x3 (which carries the stride, "v1.5"), 1x1; the output has 4 * `channels` channels
 };
 
-/// How the first block's shortcut changes its shape. The later blocks' shortcuts are the identity.
+/// The shape change in the first block's shortcut. The shortcuts of later blocks are the identity.
 enum class Shortcut {
   projection,  ///< option B of the paper: 1x1 convolution and BatchNorm
   padding,     ///< option A: every stride-th pixel, and zeros for the new channels; has no parameters
@@ -30,7 +30,7 @@ struct StageShape {
   std::int64_t channels = 0;
   std::int64_t depth = 0;   ///< number of blocks
   std::int64_t stride = 1;  ///< of the first block, over rows
-  /// Of the first block, over columns; nullopt: as over rows.
+  /// The stride of the first block over columns; nullopt: the same as over rows.
   std::optional<std::int64_t> column_stride = std::nullopt;
 };
 

@@ -9,13 +9,13 @@
 
 namespace lockstep::models {
 
-/// How a ResNet begins.
+/// The first layers of a ResNet.
 enum class Stem {
   imagenet,  ///< 7x7 convolution with stride 2, and a max pool with stride 2
   cifar,     ///< 3x3 convolution with stride 1, as MMEngine's ResNet_CIFAR: for pictures of 32x32
 };
 
-/// Error(invalid_argument) for a ModelSpec::stem that is no name of a stem.
+/// Error(invalid_argument) for a ModelSpec::stem that is not the name of a stem.
 Stem stem_of(const ModelSpec& spec);
 
 struct ResNetShape {
@@ -28,8 +28,8 @@ struct ResNetShape {
 
 /// A stem, four stages, mean over the pixels, one linear layer. Takes pictures of any size from 1x1; a picture of 32x32
 /// is one pixel in the last stage, with the stem `cifar` 4x4. Names and shapes of parameters and buffers are
-/// torchvision's, and after the same torch::manual_seed so are their values; with the stem `cifar` all but the shape of
-/// conv1.weight.
+/// torchvision's, and after the same torch::manual_seed their values are, too. With the stem `cifar`, the shape of
+/// conv1.weight differs.
 class ResNet : public Network {
  public:
   explicit ResNet(const ResNetShape& shape);

@@ -15,7 +15,7 @@ constexpr std::int64_t kRowsOfThread = 1 << 12;
 
 thread_local bool are_elsewhere = false;
 
-/// Of the right sizes, and without memory of its own.
+/// A tensor of the right sizes, without its own memory.
 at::Tensor placeholder(const EmbeddingShape& shape) { return torch::zeros({1, 1}).expand({shape.rows, shape.dim}); }
 
 torch::nn::EmbeddingOptions embedding_options(const EmbeddingShape& shape) {
@@ -45,8 +45,8 @@ void fill(const at::Tensor& weight, std::uint64_t seed, double deviation) {
   });
 }
 
-// As libtorch adds the gradients of a table that is in the module, whose order of additions is its own. `sparse` is of
-// the rows of one forward pass.
+// Adds gradients in the order in which libtorch adds those of a table in the module, so that the results are equal.
+// `sparse` has the rows of one forward pass.
 void add_gradients(RemoteRows& distant, const at::Tensor& of_rows, const at::Tensor& sparse,
                    const EmbeddingShape& shape) {
   const torch::NoGradGuard no_grad;

@@ -38,7 +38,7 @@ torch::jit::Module load_script(const std::filesystem::path& file) {
   }
 }
 
-/// A folder of the tree of names, with parameters and buffers that are those of the script.
+/// A node of the tree of names, with the parameters and buffers of the script.
 struct Folder : torch::nn::Module {};
 
 /// A buffer as the script and as the tree of modules have it.
@@ -92,7 +92,7 @@ class ScriptedNetwork final : public Network {
     mirror(script_, *this);
   }
 
-  /// What a user has to know of it; empty: nothing.
+  /// A remark for the user; empty: there is none.
   std::string remark() const {
     const auto frozen = fixed_.in_evaluation(), training = fixed_.in_training();
     if (!frozen.empty()) {
@@ -126,7 +126,7 @@ class ScriptedNetwork final : public Network {
   }
 
  private:
-  /// Registers what `script` owns with `module`, as the same tensors.
+  /// Registers the tensors of `script` with `module`, without copies.
   void mirror(const torch::jit::Module& script, torch::nn::Module& module) {
     for (const auto& [name, tensor] : script.named_parameters(/*recurse=*/false)) {
       module.register_parameter(name, tensor, tensor.requires_grad());
@@ -139,7 +139,7 @@ class ScriptedNetwork final : public Network {
     }
   }
 
-  /// A script may put another tensor in the place of a buffer, such as x = x + 1 for a counter.
+  /// A script may replace the tensor of a buffer, such as x = x + 1 for a counter.
   void rejoin_buffers() {
     const torch::NoGradGuard no_grad;
     for (auto& [owner, name, tensor] : buffers_) {

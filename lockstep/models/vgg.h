@@ -15,7 +15,7 @@ namespace lockstep::models {
 class Vgg11 : public Network {
  public:
   Vgg11(std::int64_t num_classes, std::int64_t in_channels, const std::vector<std::int64_t>& hidden);
-  /// Pictures of 32x32 and larger.
+  /// Takes pictures of 32x32 and larger.
   torch::Tensor forward(const torch::Tensor& pictures) override;
 
  private:

@@ -17,9 +17,9 @@ namespace lockstep::models {
 struct WideAndDeepShape {
   std::int64_t rows = 200'000;  ///< of both tables
   std::int64_t fields = 39;     ///< ids of a sample
-  std::int64_t dim = 80;        ///< numbers of a row of the deep table
+  std::int64_t dim = 80;        ///< numbers in a row of the deep table
   std::vector<std::int64_t> hidden = {1024, 512, 256, 128};
-  bool sparse = false;  ///< gradients of the tables have the rows of the batch only
+  bool sparse = false;  ///< gradients of the tables have only the rows of the batch
 };
 void describe(ConfigFields& fields, WideAndDeepShape& shape);
 
@@ -30,7 +30,7 @@ class WideAndDeep : public FieldNetwork {
  public:
   explicit WideAndDeep(const WideAndDeepShape& shape);
 
-  /// [N, fields] each, to logits [N].
+  /// Inputs: [N, fields] each. Output: logits [N].
   at::Tensor forward(const at::Tensor& ids, const at::Tensor& weights) override;
   std::int64_t rows() const override { return shape_.rows; }
   const WideAndDeepShape& shape() const { return shape_; }

@@ -47,7 +47,7 @@ template <typename Header>
 std::optional<std::chrono::seconds> retry_after_of(const Header& header) {
   const auto text = header[http::field::retry_after];
   const auto seconds = parse_integer(std::string_view(text.data(), text.size()));
-  if (!seconds || *seconds < 0 || *seconds > 3600) return std::nullopt;  // or a date
+  if (!seconds || *seconds < 0 || *seconds > 3600) return std::nullopt;  // otherwise it is a date
   return std::chrono::seconds(*seconds);
 }
 
@@ -92,8 +92,8 @@ struct Channel::State {
   std::string peer = "?";
 };
 
-// Beast 1.74 overlooks that a body is too long when its first bytes arrive together with the header, unless the header
-// is read by itself.
+// Beast 1.74 does not detect a body that is too long when its first bytes arrive together with the header. Reading the
+// header by itself avoids that.
 template <typename Parser>
 Awaitable<ErrorCode> Channel::State::read(Parser& parser) {
   ErrorCode error;
@@ -219,7 +219,7 @@ Awaitable<HttpResponse> Channel::read_response() {
   http::response_parser<http::string_body> parser;
   parser.body_limit(state_->limits.longest_answer);
   state_->check_answer(co_await state_->read(parser));
-  // Bytes after the answer would be taken for the next one.
+  // Bytes after the answer would be read as the next answer.
   const bool keep_alive = parser.keep_alive() && state_->buffer.size() == 0;
   const auto retry_after = retry_after_of(parser.get());
   co_return HttpResponse{parser.get().result_int(), std::move(parser.get().body()), keep_alive, retry_after};
@@ -227,7 +227,7 @@ Awaitable<HttpResponse> Channel::read_response() {
 
 Awaitable<HttpResponse> Channel::read_response(TakePiece take) {
   http::response_parser<http::buffer_body> parser;
-  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 takes none for 0
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 treats boost::none as 0
   parser.header_limit(kLongestHeader);
   ErrorCode error;
   state_->begin_step();

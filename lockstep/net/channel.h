@@ -1,10 +1,10 @@
-// One TCP connection that speaks HTTP or, after an upgrade, WebSocket messages; plain or through TLS.
+// One TCP connection with HTTP or, after an upgrade, WebSocket messages; plain or through TLS.
 #pragma once
 
 #include <lockstep/net/http_response.h>
 #include <lockstep/net/tls_terms.h>
 
-#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
+#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not include it
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -41,7 +41,7 @@ struct HttpQuery {
   std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
 };
 
-/// Takes a response's body as it comes, in pieces of any size.
+/// Receives a response's body as it arrives, in pieces of any size.
 using TakePiece = std::function<void(std::string_view)>;
 
 /// Time and size limits of a channel.
@@ -53,10 +53,10 @@ struct ChannelLimits {
   std::size_t longest_answer = std::size_t{64} * 1024 * 1024;  ///< limit of an HTTP response to a client
 };
 
-/// A connection; every operation has a deadline. Errors are Error(io), Error(timeout), Error(data) for what is no HTTP
-/// or too long, or, for TLS problems that a retry cannot fix, Error(environment). Their message is the reason only, as
-/// a clause to follow the peer's name. Not thread-safe: one thread runs the executor. One reader and one writer at a
-/// time.
+/// A connection; every operation has a deadline. Errors are Error(io), Error(timeout), Error(data) for a response that
+/// is not HTTP or is too long, or, for TLS problems that a retry cannot fix, Error(environment). Their message is only
+/// the reason, as a clause to follow the peer's name. Not thread-safe: one thread runs the executor. One reader and one
+/// writer at a time.
 class Channel {
  public:
   Channel(boost::asio::ip::tcp::socket socket, const ChannelLimits& limits);
@@ -69,9 +69,9 @@ class Channel {
   /// This side's address, without the port; empty when it is not connected.
   std::string own_address() const;
 
-  /// The following steps end at this time, whatever the limit of a step is. Not for WebSockets.
+  /// Sets one deadline for all following steps, which replaces the limit of a step. Not for WebSockets.
   void set_deadline(std::chrono::steady_clock::time_point deadline);
-  /// How messages about failed TLS name the settings.
+  /// The names of settings in messages about failed TLS.
   void set_terms(TlsTerms terms);
 
   Awaitable<void> connect(std::vector<boost::asio::ip::tcp::endpoint> endpoints);
@@ -79,7 +79,7 @@ class Channel {
   /// Whether the first bytes from the peer begin a TLS handshake.
   Awaitable<bool> peer_begins_tls();
   /// The TLS handshake. `context` must outlive the channel. A client checks that the server's certificate is for
-  /// `host`; nullopt: any certificate that `context` trusts will do.
+  /// `host`; nullopt: accepts any certificate that `context` trusts.
   Awaitable<void> secure_as_server(boost::asio::ssl::context& context);
   Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::optional<std::string> host);
 
@@ -87,17 +87,17 @@ class Channel {
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
   Awaitable<void> send_request(HttpQuery query);
   Awaitable<HttpResponse> read_response();
-  /// The same for a body without end: with status 200 `take` gets its pieces as they come, and the response has none.
-  /// The limit of a body's length does not count then.
+  /// The same for a body without end: with status 200 `take` gets its pieces as they arrive, and the response has no
+  /// body. The limit of a body's length does not apply then.
   Awaitable<HttpResponse> read_response(TakePiece take);
 
-  /// Accepts the upgrade to WebSocket that the last request asked for.
+  /// Accepts the upgrade to WebSocket that the last request contained.
   Awaitable<void> accept_websocket();
   Awaitable<void> open_websocket(std::string host, std::string target);
   Awaitable<std::string> receive();
   Awaitable<void> send(std::string message);
 
-  /// Cancels all pending operations. The peer sees the end of the connection.
+  /// Cancels all pending operations. The peer detects the end of the connection.
   void close() noexcept;
 
  private:

@@ -14,7 +14,7 @@ namespace lockstep::net {
 /// ssl_cert_key.
 struct TlsFiles {
   std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
-  std::string certificate;  ///< this client's, where the server asks for one
+  std::string certificate;  ///< this client's, where the server requests one
   std::string key;          ///< that certificate's private key
 
   bool operator==(const TlsFiles&) const = default;
@@ -28,7 +28,7 @@ struct TlsTexts {
   std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
   std::string certificate;  ///< this client's, with its chain
   std::string key;          ///< that certificate's private key
-  bool verify = true;       ///< false: any certificate will do, which protects from nothing but listeners
+  bool verify = true;       ///< false: accepts any certificate, which protects only from passive listeners
 };
 
 /// The same from texts. Error(config) naming the text that cannot be used.

@@ -42,7 +42,8 @@ struct HttpClient::State {
 Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints,
                                                     Deadline deadline, TakePiece take) {
   if (!channel) channel.emplace(asio::ip::tcp::socket(context), limits);
-  if (cancelled) fail(ErrorKind::io, "network", "it was cancelled");  // before there was a channel to close
+  // It was cancelled before there was a channel to close.
+  if (cancelled) fail(ErrorKind::io, "network", "it was cancelled");
   channel->set_deadline(deadline);
   channel->set_terms(terms);
   if (!endpoints.empty()) {
@@ -123,7 +124,7 @@ HttpResponse HttpClient::stream(HttpAsk ask, Deadline deadline, std::function<vo
 
 void HttpClient::cancel() noexcept {
   state_->cancelled = true;
-  // Where a request runs, its thread runs the context, and with it this.
+  // The thread of a running request runs the context, and with it this handler.
   asio::post(state_->context, [state = state_.get()] {
     if (state->channel) state->channel->close();
   });

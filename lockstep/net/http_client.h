@@ -1,4 +1,4 @@
-// Blocking HTTP/1.1 requests to one server over a connection that is kept, plain or through TLS.
+// Blocking HTTP/1.1 requests to one server over a persistent connection, plain or through TLS.
 #pragma once
 
 #include <lockstep/net/http_response.h>
@@ -23,7 +23,7 @@ namespace lockstep::net {
 struct HttpServer {
   std::string host;  ///< a name or an address, IPv6 without brackets
   std::uint16_t port = 0;
-  std::string tls_name{};  ///< the name that its certificate must be for; empty: the host's
+  std::string tls_name{};  ///< the name for which its certificate must be valid; empty: the host's
 
   /// "host:port", an IPv6 address in brackets.
   std::string text() const;
@@ -38,12 +38,12 @@ struct HttpAsk {
   std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
 };
 
-/// Connects when there is something to ask, and keeps the connection. After an error it is closed, and the next request
-/// makes a new one. Follows no redirections and uses no proxy. Not thread-safe, but for cancel().
+/// Connects at the first request, and keeps the connection. An error closes it, and the next request makes a new one.
+/// Follows no redirections and uses no proxy. Not thread-safe, except cancel().
 class HttpClient {
  public:
   /// A response with a longer body is an error, and so is one with a header above 8 KiB. `tls`: null for plain HTTP;
-  /// else the server's certificate must be for its host. `terms` are for messages.
+  /// otherwise the server's certificate must be valid for its host. `terms` are for messages.
   HttpClient(HttpServer server, std::shared_ptr<boost::asio::ssl::context> tls, std::size_t longest_body,
              TlsTerms terms = {});
   HttpClient(HttpClient&&) noexcept;
@@ -52,19 +52,20 @@ class HttpClient {
 
   const HttpServer& server() const noexcept;
 
-  /// Return the response, whatever its status. Errors: timeout when it is not there by the deadline; data when it is no
-  /// HTTP or too long; environment when TLS fails in a way that a retry cannot fix; io when the connection fails. The
-  /// message is the reason alone, without the server's name. Whether the server saw the request is unknown then.
+  /// These functions return the response with any status. Errors: timeout when it has not arrived by the deadline; data
+  /// when it is not HTTP or is too long; environment when TLS fails in a way that a retry cannot fix; io when the
+  /// connection fails. The message is only the reason, without the server's name. After an error it is unknown whether
+  /// the server received the request.
   HttpResponse get(const std::string& target, std::chrono::steady_clock::time_point deadline);
   HttpResponse post(const std::string& target, const std::string& json, std::chrono::steady_clock::time_point deadline);
   HttpResponse send(HttpAsk ask, std::chrono::steady_clock::time_point deadline);
 
-  /// A request whose answer may have no end: with status 200 `take` gets the pieces of the body as they come. What it
-  /// throws ends the request, and is passed on.
+  /// A request whose answer may have no end: with status 200 `take` gets the pieces of the body as they arrive. An
+  /// exception from it ends the request, and is rethrown.
   HttpResponse stream(HttpAsk ask, std::chrono::steady_clock::time_point deadline,
                       std::function<void(std::string_view)> take);
 
-  /// From any thread: the current request, and all later ones, end with Error(io).
+  /// May be called from any thread: the current request, and all later ones, end with Error(io).
   void cancel() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// An HTTP response, as a client sees it.
+// An HTTP response, as received by a client.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// getaddrinfo(3) on a thread that is waited for until the deadline; addresses need no look-up.
+// A call of getaddrinfo(3) on a thread, with a deadline for the wait; addresses need no lookup.
 #include <lockstep/base/deadline_thread.h>
 #include <lockstep/base/error.h>
 #include <lockstep/net/name_lookup.h>

@@ -11,8 +11,8 @@ class io_context;
 namespace lockstep::net {
 
 struct PeriodicTask {
-  std::chrono::milliseconds interval{};  ///< before each time
-  std::function<void()> call{};          ///< throws nothing; empty: there is nothing to do
+  std::chrono::milliseconds interval{};  ///< the pause before each call
+  std::function<void()> call{};          ///< throws nothing; empty: no task
 };
 
 /// Runs the task periodically, on the thread that runs `context`, until that stops.

@@ -31,7 +31,7 @@ std::string about_time(const X509* certificate) {
   return "";
 }
 
-/// A question about a peer that does not speak TLS.
+/// A hint that asks the user whether the peer uses TLS.
 std::string about_no_tls(const TlsTerms& terms) {
   return terms.by_lockstep ? "does it have " + terms.switched_on_by + "?" : "is TLS on there?";
 }
@@ -51,8 +51,8 @@ std::string about_certificate(SSL* tls, const TlsTerms& terms) {
   const long result = ::SSL_get_verify_result(tls);
   if (result == X509_V_OK) return "its certificate was refused";
   const std::string text = ::X509_verify_cert_error_string(result);
-  // SSL_get_peer_certificate() returns only a certificate that passed verification. This chain begins with the one that
-  // the peer sent.
+  // SSL_get_peer_certificate() returns only a certificate that passed verification. This chain begins with the
+  // certificate that the peer sent.
   const auto* chain = ::SSL_get0_verified_chain(tls);
   const std::string when = about_time(chain != nullptr ? sk_X509_value(chain, 0) : nullptr);
   switch (result) {
@@ -181,8 +181,8 @@ void expect_host(SSL* tls, const std::string& host) {
   boost::system::error_code is_name;
   asio::ip::make_address(host, is_name);
   auto* wanted = ::SSL_get0_param(tls);
-  // Server name indication (SNI): servers with several certificates choose by the host name. Addresses are not allowed
-  // there.
+  // Server name indication (SNI): servers with several certificates choose by the host name. SNI does not allow
+  // addresses.
   const bool accepted = is_name ? ::X509_VERIFY_PARAM_set1_host(wanted, host.c_str(), host.size()) == 1 &&
                                       SSL_set_tlsext_host_name(tls, host.c_str()) == 1
                                 : ::X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) == 1;

@@ -19,7 +19,7 @@ std::string time_text(const ASN1_TIME& time);
 /// Whether one side rejected the other in a TLS handshake, so that a retry cannot help.
 bool is_refusal(const boost::system::error_code& error);
 
-/// Whether what the peer sent is no HTTP, or longer than allowed.
+/// Whether the data from the peer is not HTTP, or is longer than allowed.
 bool is_no_http(const boost::system::error_code& error);
 
 /// Makes TLS verify that the peer's certificate is for this name or address. Error(io) for a name that is invalid in

@@ -1,7 +1,7 @@
 // A byte stream over TCP, plain or with TLS, as one type, so that code that uses it is compiled once. Internal to net/.
 #pragma once
 
-#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
+#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not include it
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -13,7 +13,7 @@
 
 namespace lockstep::net {
 
-/// Meets Asio's requirements of an asynchronous stream. Not movable, not copyable.
+/// Satisfies Asio's requirements of an asynchronous stream. Not movable, not copyable.
 class Stream {
  public:
   using executor_type = boost::beast::tcp_stream::executor_type;

@@ -23,16 +23,16 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
-// AES with 128 bits first: what the security level asks for, and the fastest with the processor's help.
+// AES with 128 bits first: the security level requires it, and it is the fastest with hardware support.
 constexpr auto kCiphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 }  // namespace
 
-/// A socket with a buffer for each direction. OpenSSL asks for each record by itself, in two reads; this asks the
-/// kernel for many at once.
+/// A socket with a buffer for each direction. OpenSSL requests each record by itself, in two reads; this requests many
+/// records at once from the kernel.
 struct Socket {
   int descriptor;
-  std::size_t size;  ///< of each buffer
+  std::size_t size;  ///< the size of each buffer
   std::unique_ptr<char[]> in{};
   std::size_t in_begin = 0;
   std::size_t in_end = 0;
@@ -42,7 +42,7 @@ struct Socket {
   int error = 0;       ///< errno of the failed call; 0: none failed
   bool ended = false;  ///< the peer has closed the connection
 
-  /// False when the kernel takes no more now, or the connection is lost.
+  /// Writes to the socket. False when the kernel takes no more now, or the connection is lost.
   bool flush() {
     while (out_begin < out_end) {
       const auto sent = ::send(descriptor, out.get() + out_begin, out_end - out_begin, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -57,7 +57,7 @@ struct Socket {
     return true;
   }
 
-  /// False when there is nothing to read now, or nothing any more.
+  /// Reads from the socket. False when there is no data now, or the connection has ended.
   bool fill() {
     if (!in) in = std::make_unique_for_overwrite<char[]>(size);
     for (;;) {
@@ -139,7 +139,7 @@ struct TlsStream::State {
                                : ErrorCode(boost::asio::error::eof));
   }
 
-  /// What a call of OpenSSL that returned 0 or less waits for; sets `ended` where the peer said goodbye.
+  /// The event for which an OpenSSL call that returned 0 or less waits; sets `ended` where the peer closed TLS.
   Wait wait_after(int result, bool& ended) {
     const int why = ::SSL_get_error(ssl.get(), result);
     const auto code = ::ERR_get_error();
@@ -156,7 +156,7 @@ struct TlsStream::State {
     }
   }
 
-  /// Why this side refuses the other is in the buffer.
+  /// The buffer holds the alert with the reason why this side refuses the other.
   void send_alert() noexcept {
     if (socket.error == 0) socket.flush();
   }

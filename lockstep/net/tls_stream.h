@@ -11,8 +11,8 @@
 namespace lockstep::net {
 
 /// No call blocks, and none raises SIGPIPE. Errors are Error(environment) where one side refuses the other, and
-/// Error(io) where the connection is lost; their message is the reason only, as a clause to follow the peer's name. No
-/// call may follow an error. Not thread-safe.
+/// Error(io) where the connection is lost; their message is only the reason, as a clause to follow the peer's name.
+/// Call nothing after an error. Not thread-safe.
 class TlsStream {
  public:
   enum class Side { server, client };
@@ -27,7 +27,7 @@ class TlsStream {
   static constexpr std::size_t kBulk = std::size_t{256} << 10;
   static constexpr std::size_t kSmall = std::size_t{20} << 10;
 
-  /// What a call that could not finish waits for: call it again once the socket is ready for that.
+  /// The event for which an unfinished call waits: call it again once the socket is ready for that.
   enum class Wait { nothing, to_read, to_write };
 
   /// The handshake. Wait::nothing: it is complete on this side, and the peer's certificate is verified.
@@ -36,21 +36,22 @@ class TlsStream {
   struct Moved {
     std::size_t bytes = 0;
     Wait wait = Wait::nothing;  ///< not `nothing` only with zero bytes
-    bool ended = false;         ///< the peer has ended the connection in good order
+    bool ended = false;         ///< the peer has closed TLS before the connection
   };
-  /// Reads up to `bytes`, at least one if there are any. Received data may be held in this object, where a wait for the
-  /// socket does not see it: read until `wait` is not `nothing`.
+  /// Reads up to `bytes`, at least one if there are any. This object may hold received data that polling the socket
+  /// does not show: read until `wait` is not `nothing`.
   Moved read(std::byte* into, std::size_t bytes);
-  /// Takes up to `bytes` to send. What was taken may still be in this object: call flush().
+  /// Takes up to `bytes` to send. This object may still hold taken bytes: call flush().
   Moved write(const std::byte* from, std::size_t bytes);
-  /// Hands everything that was taken to the kernel, unless it waits to write.
+  /// Passes all taken bytes to the kernel, unless it waits to write.
   Wait flush();
 
-  /// Uses other keys for what this side sends from here on. A key of AES-GCM is good for 2^24.5 records (RFC
-  /// 8446, 5.5), and OpenSSL does not count them. Only where everything that was offered to write() was taken.
+  /// Changes the keys for the data that this side sends from here on. A key of AES-GCM may be used for 2^24.5 records
+  /// (RFC 8446, 5.5), and OpenSSL does not count them. Call it only when write() has taken everything that was passed
+  /// to it.
   void change_keys();
 
-  /// Tells the peer that nothing more follows, as far as the kernel takes it at once.
+  /// Sends the peer the notice that no more data follows, as far as the kernel takes it at once.
   void end() noexcept;
 
  private:
@@ -60,7 +61,7 @@ class TlsStream {
   std::unique_ptr<State> state_;
 };
 
-/// Completes the handshake on a socket that does not block, or waits: Error(timeout) at `deadline`.
+/// Completes the handshake on a non-blocking socket, and waits where necessary: Error(timeout) at `deadline`.
 void await_handshake(TlsStream& stream, int socket, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace lockstep::net

@@ -1,4 +1,4 @@
-// How messages about failed TLS name a user's settings.
+// The names of a user's settings in messages about failed TLS.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@ namespace lockstep::net {
 
 /// The default is for the scheduler and its workers.
 struct TlsTerms {
-  std::string authorities = "ca_cert_path";  ///< where this side lists the authorities that it trusts
-  bool by_lockstep = true;  ///< the peer is Lockstep's: the setting below and 'lockstep certs init' concern it
-  std::string switched_on_by = "enable_ssl";  ///< the setting that makes the peer speak TLS
+  std::string authorities = "ca_cert_path";  ///< the setting with the authorities that this side trusts
+  bool by_lockstep = true;  ///< the peer is Lockstep's: the setting below and 'lockstep certs init' apply to it
+  std::string switched_on_by = "enable_ssl";  ///< the setting that enables TLS at the peer
 };
 
 }  // namespace lockstep::net

@@ -1,4 +1,4 @@
-// Stand-ins for text detection's parts in a build without OpenCV: names whose options fail when they are read.
+// Stand-ins for text detection's parts in a build without OpenCV: names whose options throw when they are read.
 #include <lockstep/ocr/missing_parts.h>
 
 #include <lockstep/base/config.h>

@@ -1,4 +1,4 @@
-// Pulls and pushes of a worker, split by server and sent in pieces in turn, so that all servers work at a time.
+// Pulls and pushes of a worker, split by server and sent in pieces in turn, so that all servers work in parallel.
 #include <lockstep/base/error.h>
 #include <lockstep/parameter_servers/client.h>
 #include <lockstep/parameter_servers/held_rows.h>
@@ -25,7 +25,7 @@ struct RowClient::Part {
 
 namespace {
 
-/// What travels in a push to the servers that have the rows of one part.
+/// The data of a push to the servers that have the rows of one part.
 struct Parcel {
   HeaderWords header{};
   std::vector<PushedTable> tables;
@@ -34,7 +34,7 @@ struct Parcel {
   std::vector<RowsToSend> rows;  ///< by table
 };
 
-/// A piece from each that has one, again and again, so that several servers are busy at a time.
+/// Sends or receives a piece of each server in turn, so that several servers work in parallel.
 template <typename Each>
 void in_turn(std::size_t count, const Each& each) {
   for (bool more = true; more;) {
@@ -135,7 +135,7 @@ void RowClient::fetch_through_cache(const WantedRows& wanted) {
 }
 
 void RowClient::fetch(std::span<const WantedRows> wanted) {
-  std::vector<std::vector<Part>> parts;           // by wanted and server
+  std::vector<std::vector<Part>> parts;           // by request and server
   std::vector<std::vector<HeaderWords>> headers;  // likewise
   for (const auto& each : wanted) {
     parts.push_back(parts_of(each.table, each.ids));

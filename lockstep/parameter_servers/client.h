@@ -1,4 +1,4 @@
-// A worker's side of parameter servers: rows from them, gradients to them.
+// The client of a worker: pulls rows from parameter servers, and pushes gradients to them.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -20,14 +20,14 @@ struct ClientOptions {
   Partition partition = Partition::hash;
   std::int64_t step = 0;        ///< completed steps
   int replicas = 1;             ///< 2: each server has a copy of the rows of the server before it
-  std::int64_t cache_rows = 0;  ///< to be kept while no step changes them (row_cache.h)
+  std::int64_t cache_rows = 0;  ///< size of the cache of rows, valid while no step changes them (row_cache.h)
 };
 
-/// Rows that are asked for.
+/// The rows of a request.
 struct WantedRows {
   std::size_t table = 0;
   std::span<const std::int64_t> ids;  ///< ascending, each once
-  float* rows = nullptr;              ///< where they go: [ids, dim]
+  float* rows = nullptr;              ///< receives the rows: [ids, dim]
 };
 
 /// Gradients of a table: `dim` numbers for each of the ids, which ascend, each once.
@@ -43,8 +43,8 @@ class RowClient final : public models::RowHome {
   /// `pairs` are by server.
   RowClient(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options);
 
-  /// The rows after the steps that were pushed. Waits until servers have the gradients of the other workers that are to
-  /// be in them. Without gradients (torch::NoGradGuard) from the cache, if there is one.
+  /// The rows after the steps that were pushed. Waits until servers have the gradients of the other workers for these
+  /// steps. Under torch::NoGradGuard, the rows come from the cache, if it is enabled.
   at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) override;
 
   /// The same for several tables at a time, and without the cache.
@@ -54,16 +54,16 @@ class RowClient final : public models::RowHome {
   /// over workers. Every worker calls it once in each step.
   void push(std::span<const GradientsOfTable> gradients, double lr, double scale);
 
-  /// Waits until all servers have the gradients of all workers for the last step that was pushed: then none of them can
-  /// be without it any more, whoever is lost.
+  /// Waits until all servers have the gradients of all workers for the last step that was pushed. Afterwards every
+  /// server can complete this step, even if a process is lost.
   void confirm();
 
   /// Makes every server take part in a save of workers and servers together, with the rows after the steps that were
   /// pushed. One worker calls it for all.
   void save();
 
-  /// Nothing is asked for any more. Every worker calls it in the end; servers end when all have. `ended_by`: the signal
-  /// that ended the run early, if one did.
+  /// Ends the requests of this worker. Every worker calls it at the end; servers end when all workers have called it.
+  /// `ended_by`: the signal that ended the run early, if any.
   void finish(std::optional<int> ended_by = {});
 
   std::int64_t step() const { return step_; }

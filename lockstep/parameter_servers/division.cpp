@@ -18,7 +18,7 @@ Division divide(const Group& all, int servers) {
   division.group = all.subgroup(workers);
   for (int worker = 0; worker < division.workers; ++worker) {
     for (int server = 0; server < servers; ++server) {
-      // One after the other on all ranks, in the same order.
+      // Sequential, in the same order on all ranks.
       if (auto pair = all.subgroup({worker, division.workers + server})) division.pairs.push_back(pair->unchecked());
     }
   }

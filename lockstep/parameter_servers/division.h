@@ -18,8 +18,8 @@ struct Division {
   std::vector<Group> pairs;
 };
 
-/// Makes the groups of two where servers and workers speak: through shared memory on one host, else as the backend of
-/// `all` says. A collective of all ranks. Error(config) where no worker is left.
+/// Creates the groups of two for messages between servers and workers: shared memory on one host, else the backend of
+/// `all`. A collective of all ranks. Error(config) when no worker is left.
 Division divide(const Group& all, int servers);
 
 }  // namespace lockstep::parameter_servers

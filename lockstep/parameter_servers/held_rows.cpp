@@ -1,4 +1,4 @@
-// The plan of a recovery: which servers take back a step, which take rows from a neighbour's copy, what prevents it.
+// The plan of a recovery: which servers undo a step, which get rows from a neighbour's copy, and what prevents it.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/parameter_servers/held_rows.h>

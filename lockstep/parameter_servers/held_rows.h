@@ -13,16 +13,16 @@ namespace lockstep::parameter_servers {
 struct HeldRows {
   std::vector<std::vector<Shard>> parts;  ///< of its own part and of the copy, by table
   std::int64_t step = 0;                  ///< completed steps
-  bool remembers = false;                 ///< what the last step changed can be taken back
+  bool remembers = false;                 ///< the last step can be undone
 };
 
-/// The part that a server has as its own (0) or as a copy (1).
+/// The part that a server owns (0) or has as a copy (1).
 int part_of(int server, bool copy, int servers);
 
-/// Makes the rows those of the step before. Only with `remembers`.
+/// Restores the rows of the previous step. Only with `remembers`.
 void take_back_step(HeldRows& rows);
 
-/// What a server has in memory, as the others need to know it to go on after a loss.
+/// A server's report of its rows in memory, from which all servers plan the recovery after a loss.
 struct ServerMemory {
   bool has_rows = false;  ///< false: a new process
   std::int64_t step = 0;
@@ -30,19 +30,19 @@ struct ServerMemory {
   bool operator==(const ServerMemory&) const = default;
 };
 
-/// Text of one word each and from it. Error(data) for any other text.
+/// Conversion to a text without spaces, and back. Error(data) for any other text.
 std::string print_memory(const ServerMemory& memory);
 ServerMemory parse_memory(const std::string& text);
 
-/// How servers come to have the rows after a step.
+/// The plan by which all servers get the rows after a step.
 struct RowsPlan {
-  std::string obstacle;            ///< why they cannot, for people; empty where they can
+  std::string obstacle;            ///< why recovery is impossible, for people; empty: it is possible
   std::vector<bool> takes_back{};  ///< by server: it is one step ahead
-  std::vector<bool> takes_rows{};  ///< by server: it is new, and gets its rows from the two beside it
+  std::vector<bool> takes_rows{};  ///< by server: it is new, and gets its rows from its two neighbours
 };
 
-/// A pure function of what all servers have. With 2 replicas the rows of a lost server are on the one after it, and
-/// those that it had a copy of on the one before it.
+/// A pure function of the reports of all servers. With 2 replicas, the rows of a lost server are on the next server,
+/// and the rows of which it had a copy are on the previous server.
 RowsPlan plan_rows(const std::vector<ServerMemory>& servers, std::int64_t step, int replicas);
 
 }  // namespace lockstep::parameter_servers

@@ -1,4 +1,4 @@
-// Runs of rows cut into pieces with two buffers, so that a piece travels while the other is filled or read.
+// Runs of rows cut into pieces with two buffers, so that a piece is in transfer while the other is filled or read.
 #include <lockstep/base/error.h>
 #include <lockstep/parameter_servers/messages.h>
 
@@ -26,7 +26,7 @@ Work send_span(std::span<const Number> numbers, const Group& pair) {
   return send_async(tensor_over(numbers.data(), numbers.size()), pair, other_of(pair));
 }
 
-/// As Work::wait, which waits no longer than the group's own limit: so looks again until `limit` is near.
+/// As Work::wait, which waits no longer than the timeout of the group: so it waits again until `limit` is near.
 void wait_for(Work& work, const Group& pair, std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto most = pair.timeout();
@@ -37,7 +37,7 @@ void wait_for(Work& work, const Group& pair, std::chrono::milliseconds limit) {
     try {
       return work.wait(slice);
     } catch (const Error& error) {
-      // Else the group has failed, which its own limit makes known.
+      // Otherwise the group has failed, and its timeout reports this.
       if (error.kind() != ErrorKind::timeout || Clock::now() - begin < slice) break;
     }
   }
@@ -46,7 +46,7 @@ void wait_for(Work& work, const Group& pair, std::chrono::milliseconds limit) {
 
 std::size_t rows_of_piece(std::size_t dim) { return std::max<std::size_t>(1, kNumbersOfPiece / dim); }
 
-/// Takes the piece at `next` out of the runs; false where there is none.
+/// Takes the piece at `next` from the runs; false when no piece is left.
 template <typename Run>
 bool take_piece(const std::vector<Run>& runs, RowsPiece& next, RowsPiece& piece) {
   while (next.run < runs.size() && next.first == runs[next.run].rows) next = {.run = next.run + 1};
@@ -125,7 +125,7 @@ bool RowReceiver::receive_piece() {
   if (received_ == asked_) return false;
   const auto turn = received_ % 2;
   auto& [piece, work] = expected_.at(turn);
-  ask();  // the next one travels while this one is read
+  ask();  // the next piece is in transfer while this one is read
   wait_for(work, pair_, limit_);
   ++received_;
   const auto& run = runs_[piece.run];

@@ -18,20 +18,20 @@ namespace lockstep::parameter_servers {
 Work send_numbers(std::span<const std::int64_t> numbers, const Group& pair);
 Work send_numbers(std::span<const float> numbers, const Group& pair);
 
-/// As many as the memory has. Errors as Work::wait.
+/// Receives as many numbers as the memory has. Errors as Work::wait.
 void receive_numbers(std::span<std::int64_t> numbers, const Group& pair, std::chrono::milliseconds limit);
 
-/// A server that waits for the gradients of other workers names them after the limit of the job. A worker waits longer
-/// for its answer, so that this is what people read; and a server longer still for the rest of a message, which its
-/// worker does not send while another server holds it up.
+/// A server that waits for the gradients of other workers reports these workers after the limit of the job. A worker
+/// waits longer for the response, so that the user gets the server's report. A server waits even longer for the rest of
+/// a message, because the worker does not send it while another server blocks it.
 std::chrono::milliseconds limit_of_answer(std::chrono::milliseconds limit);
 std::chrono::milliseconds limit_of_message(std::chrono::milliseconds limit);
 
-/// Numbers of a message of rows, at most, unless one row has more: small enough for the caches, so that rows that are
-/// copied here and there on their way are read from memory once.
+/// The largest number of values in a message of rows, unless one row has more. It is small enough for the caches, so
+/// that rows are read from memory once although they are copied several times.
 inline constexpr std::size_t kNumbersOfPiece = 8192;
 
-/// Rows that follow one another on their way: either in `memory`, or written by `fill` piece by piece.
+/// Consecutive rows to send: either in `memory`, or written by `fill` piece by piece.
 struct RowsToSend {
   std::size_t rows = 0;
   std::size_t dim = 0;
@@ -39,7 +39,7 @@ struct RowsToSend {
   std::function<void(std::size_t first, std::size_t count, float* rows)> fill{};
 };
 
-/// The same for the other rank: into `memory`, or read by `take`.
+/// Consecutive rows to receive: into `memory`, or read by `take`.
 struct RowsToReceive {
   std::size_t rows = 0;
   std::size_t dim = 0;
@@ -47,21 +47,21 @@ struct RowsToReceive {
   std::function<void(std::size_t first, std::size_t count, const float* rows)> take{};
 };
 
-/// The next piece of several runs of rows, one after the other. Both ranks divide them alike.
+/// The next piece of several consecutive runs of rows. Both ranks divide the runs in the same way.
 struct RowsPiece {
   std::size_t run = 0;
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// Sends runs of rows in pieces; one is written while the one before it is on its way. Errors as Work::wait.
+/// Sends runs of rows in pieces; a piece is written while the previous one is sent. Errors as Work::wait.
 class RowSender {
  public:
   RowSender(Group pair, std::vector<RowsToSend> runs, std::chrono::milliseconds limit);
 
-  /// Starts to send the next piece; false where there is none.
+  /// Starts to send the next piece; false when no piece is left.
   bool send_piece();
-  /// Until all that was sent has left.
+  /// Waits until all pieces are sent.
   void wait();
 
  private:
@@ -74,12 +74,12 @@ class RowSender {
   std::size_t turn_ = 0;
 };
 
-/// Receives runs of rows in pieces; one is read while the next is on its way. Errors as Work::wait.
+/// Receives runs of rows in pieces; a piece is read while the next one is received. Errors as Work::wait.
 class RowReceiver {
  public:
   RowReceiver(Group pair, std::vector<RowsToReceive> runs, std::chrono::milliseconds limit);
 
-  /// Waits for the next piece; false where there is none.
+  /// Waits for the next piece; false when no piece is left.
   bool receive_piece();
 
  private:

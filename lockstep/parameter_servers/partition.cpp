@@ -26,7 +26,7 @@ int server_of(Partition partition, const TableSpec& table, std::int64_t id, int 
     return static_cast<int>(hash % all);
   }
   const auto share = table.rows / servers;
-  const auto longer = table.rows % servers;  // so many ranges have share + 1 rows
+  const auto longer = table.rows % servers;  // number of ranges with share + 1 rows
   const auto of_longer = longer * (share + 1);
   return static_cast<int>(id < of_longer ? id / (share + 1) : longer + (id - of_longer) / share);
 }

@@ -1,4 +1,4 @@
-// Rows that a worker keeps as long as no step changes them: in evaluations, whose batches have many rows in common.
+// A worker's cache of rows, valid as long as no step changes them: for evaluations, whose batches share many rows.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace lockstep::parameter_servers {
 
-/// The rows of all tables that were put first, up to a number of them. In training every row that is read changes in
-/// the same step, so there is nothing to keep. Not thread-safe.
+/// The first rows of all tables that were put, up to a maximum number. Not for training, where every row that is read
+/// changes in the same step. Not thread-safe.
 class RowCache {
  public:
   /// `dims`: numbers of a row, by table.
   RowCache(std::size_t rows, std::vector<std::size_t> dims);
 
-  /// Forgets all rows unless they are of that step.
+  /// Removes all rows unless they are of that step.
   void begin(std::int64_t step);
 
-  /// The row, if it is here. It stays there until the next put() or begin().
+  /// The row, if it is cached. The memory is valid until the next put() or begin().
   const float* find(std::size_t table, std::int64_t id) const;
 
-  /// Keeps the row, if there is room.
+  /// Stores the row, if the cache is not full.
   void put(std::size_t table, std::int64_t id, const float* row);
 
   std::size_t size() const { return size_; }

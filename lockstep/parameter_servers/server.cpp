@@ -1,5 +1,5 @@
-// One thread for each worker over the shared rows; the thread of the last gradients of a step makes the update, or,
-// with workers that may be ahead, each thread its own.
+// One thread for each worker over the shared rows. The thread that gets the last gradients of a step makes the update;
+// with asynchronous workers, each thread updates with the gradients of its worker.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/reduction/sum_tree.h>
 #include <lockstep/parameter_servers/messages.h>
@@ -22,10 +22,11 @@
 namespace lockstep::parameter_servers {
 namespace {
 
-/// Between two requests a worker may compute, evaluate or save for as long as it likes. If it dies, the group tells.
+/// The time between two requests is unlimited, because a worker may compute, evaluate or save. If the worker is lost,
+/// the group reports it.
 constexpr std::chrono::hours kIdle(24 * 365);
 
-/// The gradients of one worker for one step. Memory is used again, and may be larger.
+/// The gradients of one worker for one step. The memory is reused, and may be larger.
 struct Push {
   Header header;
   std::vector<PushedTable> tables;
@@ -85,7 +86,7 @@ class Serving {
       if (!problem_) problem_ = std::current_exception();
     }
     changed_.notify_all();
-    // Groups of the other threads fail with it.
+    // The groups of the other threads then fail, too.
     Group(pairs_[worker]).abort(what);
   }
 
@@ -111,7 +112,7 @@ class Serving {
       if (header.ids != 0) report_.ended_by = static_cast<int>(header.ids);
       clocks_.finish(worker);
     }
-    changed_.notify_all();  // nobody waits for it any more
+    changed_.notify_all();  // no thread waits for this worker any more
   }
 
   void answer_pull(std::size_t worker, const Header& header) {
@@ -127,7 +128,7 @@ class Serving {
       report_.pulled += header.ids;
     }
     const auto fill = [&](std::size_t first, std::size_t count, float* rows) {
-      // Else no row changes before this worker has sent its gradients.
+      // Without `most_ahead`, no row changes before this worker has sent its gradients.
       std::unique_lock lock(mutex_, std::defer_lock);
       if (options_.most_ahead) lock.lock();
       shard.read(std::span(ids).subspan(first, count), rows);
@@ -153,19 +154,19 @@ class Serving {
       std::unique_lock lock(mutex_);
       await_all(lock, worker, header);
     }
-    // Others may still wait for answers to what they asked before it. No step can be completed without this worker, so
-    // the rows stay as they are.
+    // Other workers may still wait for responses to earlier requests. No step can be completed without this worker, so
+    // the rows do not change.
     options_.save(header.step);
   }
 
-  /// Until all workers have completed the steps of this one.
+  /// Waits until all workers have completed the steps of this worker.
   void await_all(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
     if (clocks_.of(worker) != header.step) wrong_step(worker, header);
     await(lock, worker, header, [&] { return clocks_.behind(header.step); });
     if (clocks_.slowest() != header.step) wrong_step(worker, header);
   }
 
-  /// `awaited`: of which workers; none: the wait is over.
+  /// `awaited`: the workers to wait for; empty: the wait is over.
   template <typename Awaited>
   void await(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header, const Awaited& awaited) {
     if (!changed_.wait_for(lock, options_.limit, [&] { return problem_ || awaited().empty(); })) {
@@ -214,7 +215,8 @@ class Serving {
     }
     std::unique_lock lock(mutex_);
     if (options_.most_ahead) return update_at_once(worker, std::move(push));
-    // A worker that needed no row of this server in its next step may be here before the others' gradients of the last.
+    // A worker that needs no row of this server in its next step may push before the last step has the gradients of all
+    // workers.
     await_all(lock, worker, header);
     const std::size_t part = header.copy ? 1 : 0;
     if (part >= pushes_.size()) {
@@ -252,7 +254,7 @@ class Serving {
     changed_.notify_all();
   }
 
-  /// With the gradients of all workers.
+  /// Updates with the gradients of all workers.
   void update_by_all() {
     if (options_.gathered) options_.gathered(rows_.step + 1);
     const float divisor = options_.mean ? static_cast<float>(pairs_.size()) : 1.0F;
@@ -267,7 +269,7 @@ class Serving {
     rows_.remembers = options_.remembers_step;
   }
 
-  /// With those of one worker, as it is ready.
+  /// Updates with the gradients of one worker, on their arrival.
   void update_at_once(std::size_t worker, Push push) {
     if (clocks_.of(worker) != push.header.step) wrong_step(worker, push.header);
     report_.pushed += push.header.ids;

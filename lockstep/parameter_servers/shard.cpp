@@ -1,4 +1,4 @@
-// A hash table with open addressing from ids to rows in blocks, with the rows before the last update for take-back.
+// A hash table with open addressing from ids to rows in blocks, with the rows before the last update for rollback.
 #include <lockstep/parameter_servers/shard.h>
 #include <lockstep/rows/initial_row.h>
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kMostRowsOfBlock = 4096;
 constexpr std::size_t kNumbersOfBlock = std::size_t{1} << 20;
-constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
-constexpr std::size_t kAhead = 16;          // rows whose memory is asked for before it is needed
+constexpr std::size_t kFirstPlaces = 1024;  // the number of places is always a power of two
+constexpr std::size_t kAhead = 16;          // rows that are prefetched
 constexpr std::int64_t kNone = -1;
 
 }  // namespace
@@ -25,12 +25,12 @@ Shard::Shard(TableSpec table, const rows::RuleSettings& rule)
       rows_of_block_(std::clamp<std::size_t>(kNumbersOfBlock / width_, 1, kMostRowsOfBlock)),
       places_(kFirstPlaces, kNone) {}
 
-// Where the search for an id begins.
+// The first place of the search for an id.
 std::size_t Shard::place_of(std::int64_t id) const {
   return static_cast<std::size_t>(rows::mixed(static_cast<std::uint64_t>(id))) & (places_.size() - 1);
 }
 
-// The place of an id, or the free one where it belongs.
+// The place of an id, or the free place for it.
 std::size_t Shard::find(std::int64_t id) const {
   const auto mask = places_.size() - 1;
   auto place = place_of(id);
@@ -48,7 +48,7 @@ void Shard::grow() {
   for (std::size_t slot = 0; slot < ids_.size(); ++slot) places_[find(ids_[slot])] = static_cast<std::int64_t>(slot);
 }
 
-// The slot of a row, which is made if it is not there.
+// The slot of a row, which is created if it does not exist.
 std::int64_t Shard::made(std::int64_t id) {
   auto place = find(id);
   if (places_[place] != kNone) return places_[place];
@@ -67,7 +67,7 @@ std::int64_t Shard::made(std::int64_t id) {
   return places_[place];
 }
 
-// In groups: what is looked for in memory comes for all rows of one at a time.
+// In groups, so that the memory accesses of all rows of a group overlap.
 void Shard::read(std::span<const std::int64_t> ids, float* weights) const {
   std::array<const float*, kAhead> found{};
   for (; !ids.empty(); ids = ids.subspan(std::min(kAhead, ids.size()))) {
@@ -95,11 +95,11 @@ void Shard::remember_from_here() {
   before_->numbers.clear();
 }
 
-// A row that was made meanwhile stays, with the numbers that it had when it was made: those that it would get again.
+// A row that was created since then stays, with its initial values: it would get the same values again.
 void Shard::take_back() {
   if (!before_) return;
   steps_ = before_->steps;
-  // The first that was remembered of a row is the oldest.
+  // The first saved values of a row are the oldest.
   for (auto i = std::ssize(before_->slots) - 1; i >= 0; --i) {
     const auto index = static_cast<std::size_t>(i);
     std::copy_n(before_->numbers.data() + index * width_, width_, row_of(before_->slots[index]));

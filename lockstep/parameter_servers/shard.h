@@ -1,4 +1,4 @@
-// The rows of one table that one parameter server has: made when they are first changed, with their optimizer state.
+// The rows of one table on one parameter server, with their optimizer state: created at their first update.
 #pragma once
 
 #include <lockstep/parameter_servers/partition.h>
@@ -24,30 +24,30 @@ class Shard {
   /// Numbers of a row with its state: weights, then each of rows::state_names.
   std::size_t width() const { return width_; }
 
-  /// Writes the weights of these rows, one after the other. They may not have been made yet.
+  /// Writes the weights of these rows, consecutively. Rows that do not exist yet have their initial weights.
   void read(std::span<const std::int64_t> ids, float* weights) const;
 
-  /// A step of the table begins, which may have several updates.
+  /// Begins a step of the table, which may have several updates.
   void count_step() { ++steps_; }
   /// Updates these rows by their gradients, dim() numbers for each.
   void update(std::span<const std::int64_t> ids, const float* gradients, const rows::RowUpdate& update);
 
-  /// From now on, the numbers that rows had before the updates since the last call are kept, to be taken back: the rows
-  /// and their states are then as if these had not been made. Once; the rows of one step, so memory is small.
+  /// From now on, keeps the values of rows before the updates since the last call, for one rollback: it restores the
+  /// rows and their states as if these updates had not been made. Memory: the rows of one step.
   void remember_from_here();
   void take_back();
   std::int64_t steps() const { return steps_; }
 
-  /// The ids of the rows that were made, in the order of their making, and these rows in the same order, with their
-  /// states, in blocks of rows_of_block() rows of width() numbers, the last one with the rest. They stay where they are
-  /// as long as no row is made.
+  /// The ids of the existing rows, in the order of creation, and these rows in the same order, with their states, in
+  /// blocks of rows_of_block() rows of width() numbers; the last block has the rest. The memory is valid as long as no
+  /// row is created.
   std::span<const std::int64_t> ids() const { return ids_; }
   std::size_t rows_of_block() const { return rows_of_block_; }
   std::size_t blocks() const { return blocks_.size(); }
   std::span<float> block(std::size_t index);
-  /// Makes a row with these weights, and with the state of one that has not been updated.
+  /// Creates a row with these weights, and with the initial optimizer state.
   void set_weights(std::int64_t id, std::span<const float> weights);
-  /// Makes a row as a block had it.
+  /// Creates a row from the values of a row of a block.
   void put(std::int64_t id, std::span<const float> row);
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
@@ -61,7 +61,7 @@ class Shard {
   std::int64_t made(std::int64_t id);
   void grow();
 
-  /// The rows that were updated since remember_from_here(), by slot, and their numbers before that.
+  /// The rows that were updated since remember_from_here(), by slot, and their values before it.
   struct Before {
     std::int64_t steps = 0;
     std::vector<std::int64_t> slots;
@@ -75,7 +75,7 @@ class Shard {
   std::size_t rows_of_block_;
   std::int64_t steps_ = 0;
   std::vector<std::int64_t> ids_;                 ///< by slot
-  std::vector<std::int64_t> places_;              ///< open addressing by id: slots, -1 where there is none
+  std::vector<std::int64_t> places_;              ///< open addressing by id: slots; -1: free
   std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, rows_of_block_ rows each, which never move
   std::optional<Before> before_;
 };

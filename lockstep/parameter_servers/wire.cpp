@@ -1,4 +1,4 @@
-// Requests as 64-bit words behind a magic number with the version, checked against the tables when decoded.
+// Requests as 64-bit words after a magic number with the version, checked against the tables when decoded.
 #include <lockstep/base/error.h>
 #include <lockstep/parameter_servers/wire.h>
 

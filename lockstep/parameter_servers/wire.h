@@ -7,8 +7,8 @@
 //   save    header                                                 no answer: workers and servers save together
 //   finish  header                                                 no answer
 //
-// Rows travel in pieces (messages.h).
-// Whatever a header says is checked before memory is taken for what follows. No libtorch here.
+// Rows are sent in pieces (messages.h).
+// All numbers of a header are checked before memory is allocated for the data after it. No libtorch here.
 #pragma once
 
 #include <lockstep/parameter_servers/partition.h>
@@ -29,9 +29,9 @@ using HeaderWords = std::array<std::int64_t, kHeaderWords>;
 
 struct Header {
   Request request = Request::pull;
-  std::int64_t step = 0;   ///< completed steps: a pull wants the rows after them, a push is of the next one
-  std::int64_t table = 0;  ///< pull: its index
-  std::int64_t ids = 0;    ///< so many follow; finish: the signal that ended the run early, or 0
+  std::int64_t step = 0;   ///< completed steps: a pull requests the rows after them, a push is for the next step
+  std::int64_t table = 0;  ///< pull: index of the table
+  std::int64_t ids = 0;    ///< number of ids that follow; finish: the signal that ended the run early, or 0
   double lr = 0;           ///< push: the scheduled learning rate
   double scale = 1;        ///< push: of the gradients, after their mean over workers
   bool copy = false;       ///< push: for the server's copy of the rows of the server before it
@@ -40,10 +40,10 @@ struct Header {
 
 HeaderWords encode(const Header& header);
 
-/// Error(data) for what encode() does not write for these tables, or what is beyond the limits.
+/// Error(data) for words that encode() does not write for these tables, or beyond the limits.
 Header decode(const HeaderWords& words, std::span<const TableSpec> tables);
 
-/// What a push has of a table.
+/// The content of a push for one table.
 struct PushedTable {
   bool used = false;  ///< some backward pass of the worker had a gradient for it
   std::int64_t rows = 0;
@@ -57,7 +57,7 @@ std::vector<PushedTable> decode_counts(std::span<const std::int64_t> words, cons
 /// Numbers of all rows of a push.
 std::int64_t numbers_of(std::span<const PushedTable> pushed, std::span<const TableSpec> tables);
 
-/// Error(data) unless they ascend, each once, inside the table.
+/// Error(data) unless the ids ascend strictly, inside the table.
 void require_ids(std::span<const std::int64_t> ids, const TableSpec& table);
 
 }  // namespace lockstep::parameter_servers

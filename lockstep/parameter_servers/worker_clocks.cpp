@@ -1,4 +1,4 @@
-// Completed steps by worker, from which follows which workers a request has to wait for.
+// Completed steps by worker; they determine the workers for which a request must wait.
 #include <lockstep/parameter_servers/worker_clocks.h>
 
 #include <algorithm>

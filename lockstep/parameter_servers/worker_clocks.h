@@ -1,4 +1,4 @@
-// How far the workers of a job have come, as a parameter server sees it: for how many steps each has sent gradients.
+// The progress of a job's workers on a parameter server: for how many steps each worker has sent gradients.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@ namespace lockstep::parameter_servers {
 /// Not thread-safe.
 class WorkerClocks {
  public:
-  /// All have completed `step` steps. A worker may be `most_ahead` steps ahead of the slowest that has not finished.
+  /// All workers have completed `step` steps. A worker may be `most_ahead` steps ahead of the slowest unfinished
+  /// worker.
   WorkerClocks(std::size_t workers, std::int64_t step, std::int64_t most_ahead);
 
-  /// Gradients of this worker for its next step are here.
+  /// The gradients of this worker for its next step have arrived.
   void complete_step(std::size_t worker) { ++completed_[worker]; }
-  /// It makes no further step, and nobody waits for it.
+  /// The worker makes no further step, and no worker waits for it.
   void finish(std::size_t worker) { finished_[worker] = true; }
 
   /// Completed steps of one worker, and of the slowest of all.
   std::int64_t of(std::size_t worker) const { return completed_[worker]; }
   std::int64_t slowest() const;
 
-  /// The workers that have to go on before one that has completed `step` steps may begin another.
+  /// The workers that must make progress before a worker with `step` completed steps may begin the next step.
   std::vector<std::size_t> awaited_to_begin(std::int64_t step) const;
 
   /// The workers that have not completed `step` steps.

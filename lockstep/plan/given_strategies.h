@@ -17,8 +17,8 @@ struct NamedOperator {
   bool of_weights = false;
 };
 
-/// In the order of execution. Views have none: they follow the tensor that they show. Nor have operators without a
-/// sharding rule.
+/// The operators in the order of execution. Views are not among them, because they follow the tensor that they show;
+/// neither are operators without a sharding rule.
 std::vector<NamedOperator> named_operators(const Graph& graph);
 
 /// An operator with its strategy.
@@ -27,7 +27,7 @@ struct GivenStrategy {
   std::shared_ptr<const OperatorStrategy> strategy;
 };
 
-/// Gives each operator the first strategy that fits it, and returns those operators that got one, equal ones once.
+/// Gives each operator the first strategy that fits it, and returns the operators with a strategy, equal ones once.
 std::vector<GivenStrategy> give_strategies(Graph& graph, const global::OperatorStrategies& strategies);
 
 }  // namespace lockstep::plan

@@ -45,7 +45,7 @@ struct KnownParameter {
 struct Plan {
   std::vector<int> mesh_sizes;
   std::vector<std::string> mesh_names;                         ///< "data" where the batch is divided, "model" elsewhere
-  Placements inputs;                                           ///< placements of the inputs; Shard(0) or Replicate()
+  Placements inputs;                                           ///< placements of the inputs: Shard(0) or Replicate()
   ModulePlan parameters;                                       ///< parameters that match no pattern are replicated
   std::vector<std::pair<std::string, std::string>> operators;  ///< strategies that were given, as text, by name
   std::vector<std::pair<std::string, Placements>> inputs_by_name;  ///< of inputs that are divided in another way
@@ -68,7 +68,7 @@ struct Plan {
 /// The alternative of this name; nullptr if there is none.
 const Alternative* find_alternative(const Plan& plan, std::string_view name);
 
-/// Whether the plan has a predicted cost; the file of a run has none.
+/// Whether the plan has a predicted cost; the file of a run has no prediction.
 bool is_predicted(const Plan& plan);
 
 /// Whether every rank has all parameters and a part of each batch.

@@ -27,7 +27,7 @@ Json layout_of(const Plan& plan) {
               {"mesh_names", plan.mesh_names},
               {"inputs", to_string(plan.inputs)},
               {"parameters", std::move(parameters)}};
-  // Absent where there are none, as in files of earlier versions.
+  // The key is absent if the list is empty, as in files of earlier versions.
   for (const auto& [name, strategy] : plan.operators) layout["operators"][name] = strategy;
   for (const auto& [name, placements] : plan.inputs_by_name) layout["inputs_by_name"][name] = to_string(placements);
   return layout;
@@ -188,7 +188,7 @@ ModuleRow read_module(const Json& json) {
   return row;
 }
 
-/// What the file of a run does not have.
+/// The keys that are absent in the file of a run.
 void read_costs(const Json& json, Plan& plan) {
   plan.device_memory = {member<double>(json, "device_memory_bytes")};
   plan.prediction = read_prediction(json);

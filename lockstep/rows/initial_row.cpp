@@ -7,8 +7,8 @@ namespace lockstep::rows {
 namespace {
 
 constexpr std::uint64_t kGamma = 0x9e3779b97f4a7c15;
-constexpr int kWords = 3;               // of four uniform numbers of 16 bits each
-constexpr std::int64_t kMean = 393210;  // of the sum of twelve: 12 * 65535 / 2
+constexpr int kWords = 3;               // words, each with four uniform numbers of 16 bits
+constexpr std::int64_t kMean = 393210;  // the mean of the sum of twelve: 12 * 65535 / 2
 constexpr double kUnit = 1.0 / 65536;
 
 std::int64_t sum_of_parts(std::uint64_t word) {

@@ -11,14 +11,14 @@ constexpr std::array<std::string_view, 1> kAdagradStates{"sum"};
 constexpr std::array<std::string_view, 2> kAdamStates{"exp_avg", "exp_avg_sq"};
 constexpr std::array<std::string_view, 2> kFtrlStates{"z", "n"};
 
-// Gradients with weight decay, which is left out of the loop where there is none: 0 times infinity is NaN.
+// Gradients with weight decay. Without weight decay the loop omits it: 0 times infinity is NaN.
 template <bool kDecays>
 float decayed(const RowUpdate& update, const float* gradients, const float* weights, std::size_t i) {
   if constexpr (kDecays) return gradients[i] + update.weight_decay * weights[i];
   return gradients[i];
 }
 
-// The loops below read and write each number once; places do not overlap (restrict).
+// The loops below read and write each number once; the arrays do not overlap (restrict).
 
 template <bool kDecays>
 void apply_sgd(const RowUpdate& u, const float* __restrict g, float* __restrict w, std::size_t count) {
@@ -79,12 +79,12 @@ void apply_rule(const RowUpdate& update, const float* gradients, const RowPlace&
     case Rule::lazy_adam:
       return apply_lazy_adam<kDecays>(update, gradients, place.weights, place.states[0], place.states[1], count);
     case Rule::ftrl:
-      if (update.lr == 0) return;  // the formula divides by it; a warm-up begins there
+      if (update.lr == 0) return;  // the formula divides by lr; a warm-up begins at 0
       return apply_ftrl<kDecays>(update, gradients, place.weights, place.states[0], place.states[1], count);
   }
 }
 
-/// base^exponent by multiplications, which C libraries do not round in ways of their own.
+/// base^exponent by multiplications, because C libraries round pow differently.
 double power(double base, std::int64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2, base *= base) {

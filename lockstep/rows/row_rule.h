@@ -1,5 +1,5 @@
-// Update rules of optimizers for rows of tables: each number by itself, with its own state beside it. Rows that a step
-// does not touch, and their state, stay as they are.
+// Update rules of optimizers for rows of tables: each number is updated independently, with its own state. Rows that a
+// step does not touch, and their state, stay unchanged.
 //
 // In the formulas g is the gradient (plus weight_decay w, if that is not 0) and t the number of the step, from 1:
 //   sgd        w -= lr g
@@ -40,7 +40,7 @@ struct RuleSettings {
 /// z, n.
 std::span<const std::string_view> state_names(Rule rule);
 
-/// What each of them is before the first step.
+/// The value of each state number before the first step.
 float initial_state(const RuleSettings& settings, std::size_t index);
 
 /// The numbers of one step: the same on every machine for the same arguments.
@@ -56,7 +56,7 @@ RowUpdate row_update(const RuleSettings& settings, double lr, std::int64_t step)
 /// A row, or several that follow one another: `count` weights with their gradients and states.
 struct RowPlace {
   float* weights = nullptr;
-  std::array<float*, 2> states{};  ///< as many as the rule has
+  std::array<float*, 2> states{};  ///< as many as the rule uses
 };
 
 void apply(const RowUpdate& update, const float* gradients, const RowPlace& place, std::size_t count);

@@ -20,7 +20,7 @@ std::vector<std::int64_t> all_ids(std::span<const SparseRowsView> ranks) {
   return ids;
 }
 
-/// The rows of `part` in the places of `ids`, which include its own, with +0.0 elsewhere.
+/// The rows of `part` at the places of `ids`, which include its own ids, with +0.0 elsewhere.
 void spread(const SparseRowsView& part, std::span<const std::int64_t> ids, std::size_t dim, float* out) {
   std::size_t own = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -33,7 +33,7 @@ void spread(const SparseRowsView& part, std::span<const std::int64_t> ids, std::
   }
 }
 
-/// out = the tree over `ranks`.
+/// Writes the sum over `ranks`, in the order of the tree, to `out`.
 void add_tree(std::span<const SparseRowsView> ranks, std::span<const std::int64_t> ids, std::size_t dim,
               const std::function<int(int)>& left_of, float* out) {
   if (ranks.size() == 1) return spread(ranks.front(), ids, dim, out);

@@ -15,27 +15,27 @@ struct SparseRows {
   std::vector<float> values;
 };
 
-/// The same, of memory of somebody else.
+/// The same, as a view of memory that the caller owns.
 struct SparseRowsView {
   std::span<const std::int64_t> ids;
   const float* values = nullptr;
 };
 
-/// The sum of the rows of each id, ((0 + v0) + v1) + ..., in the order in which they occur: that of libtorch's dense
+/// The sum of the rows of each id, ((0 + v0) + v1) + ..., in order of occurrence: the order of libtorch's dense
 /// gradient of an embedding. `values` has `dim` numbers for each of `ids`.
 SparseRows sum_by_id(std::span<const std::int64_t> ids, const float* values, std::size_t dim);
 
-/// Called with some rows after others: their ids, and `dim` numbers for each, which it may change.
+/// Called with one block of rows after another: their ids, and `dim` numbers for each, which it may change.
 using UseRows = std::function<void(std::span<const std::int64_t> ids, float* values)>;
 
-/// The sum over ranks of the rows of each id that any has, where a rank adds +0.0 for an id that it lacks: the numbers
-/// of a reduction of whole tables. It is the binary tree over the ranks in which `left_of(n)` of n are on the left
-/// (comm/reduction/sum_tree.h). `divisor` is 1, or the number of ranks, by which each sum is divided in the end. `use`
-/// gets the sums in the order of ids, in blocks that the caches hold.
+/// The sum over ranks of the rows of each id that any rank has, where a rank adds +0.0 for an id that it lacks: the
+/// result of a reduction of whole tables. The order is the binary tree over the ranks in which `left_of(n)` of n are on
+/// the left (comm/reduction/sum_tree.h). `divisor` is 1, or the number of ranks; each sum is divided by it at the end.
+/// `use` gets the sums in the order of ids, in blocks that fit into the caches.
 void sum_blocks_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
                            const std::function<int(int)>& left_of, float divisor, const UseRows& use);
 
-/// The same sums all together.
+/// The same sums in one piece.
 SparseRows sum_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
                           const std::function<int(int)>& left_of, float divisor);
 

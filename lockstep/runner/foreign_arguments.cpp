@@ -22,7 +22,8 @@ void warn(const std::string& words) {
   fmt::print(stderr, "warning: not understood and ignored (--ignore-unknown): {}\n", words);
 }
 
-/// What the flags among `words` are called here: "; here it is called 'system.seed' (--seed)".
+/// The Lockstep names of the flags among `words`, as the end of a message: "; here it is called 'system.seed'
+/// (--seed)".
 std::string meant_by(const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (!word.starts_with("--")) continue;
@@ -33,7 +34,7 @@ std::string meant_by(const std::vector<std::string>& words) {
   return "";
 }
 
-/// Keys with dashes, and flags of the launcher behind the program that it starts.
+/// Errors for keys with dashes, and for launcher flags after the program that it starts.
 void refuse_misplaced(const std::string& command, const std::string& word) {
   if (!word.starts_with("--")) return;
   auto name = word.substr(2, word.find('=') - 2);
@@ -51,7 +52,7 @@ void refuse_misplaced(const std::string& command, const std::string& word) {
        word);
 }
 
-/// A shell makes three words of `train.epochs = 3`.
+/// A shell splits `train.epochs = 3` into three arguments.
 void refuse_blanks(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!words[i].starts_with('=')) continue;

@@ -49,8 +49,8 @@ void add_weights_options(CLI::App& app, Arguments& arguments) {
                "Of a checkpoint: the average that the callback ema kept, not the trained weights");
 }
 
-/// The configuration of the run whose folder this is, or in whose folder it is, such as RUN/best or a checkpoint in it;
-/// empty: there is none.
+/// The configuration file of the run that owns this path. The path is the folder of the run, or lies in it, such as
+/// RUN/best or a checkpoint. Empty: there is none.
 std::string config_of_run(const std::string& weights) {
   const auto folders = train::folders_of_run_around(weights);
   for (const auto& folder : folders) {
@@ -101,7 +101,7 @@ void write_json(const std::string& file, const train::Evaluation& evaluation, co
   for (const auto& [name, value] : evaluation.metrics) json["eval_" + name] = value;
   json["eval_loss"] = evaluation.loss;
   json["eval_samples"] = evaluation.samples;
-  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);  // as result.json has them
+  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);  // the same names as in result.json
   write_file_atomically(file, json.dump(2) + "\n");
 }
 
@@ -122,14 +122,14 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
   }
 }
 
-/// Before the work rather than after it.
+/// Checked before the work, so that the work is not lost.
 void require_writable(const PredictArguments& arguments) {
   if (!arguments.json.empty()) require_writable_file(arguments.json, "--json");
   if (!arguments.csv.empty()) require_writable_file(arguments.csv, "--csv");
   if (!arguments.out.empty()) train::require_writable_folder(arguments.out, "--out");
 }
 
-/// All lines of a file, or of standard input, which one process alone can read. `flag` names it.
+/// All lines of a file, or of standard input, which only one process can read. `flag` names it.
 std::vector<std::string> all_lines_from(const std::string& file, std::string_view flag, int ranks) {
   std::string text;
   if (file == "-") {
@@ -152,14 +152,14 @@ std::vector<std::string> all_lines_from(const std::string& file, std::string_vie
   return lines;
 }
 
-/// Those that are not empty.
+/// The lines that are not empty.
 std::vector<std::string> lines_from(const std::string& file, std::string_view flag, int ranks) {
   auto lines = all_lines_from(file, flag, ranks);
   std::erase(lines, "");
   return lines;
 }
 
-/// `data.on_error` of the configuration, unless a flag says it; data sets without that key fail.
+/// `data.on_error` of the configuration, unless a flag sets it. Data sets without that key fail.
 bool skips_errors(const PredictArguments& arguments, const train::RunConfig& config) {
   if (!arguments.on_error.empty()) return arguments.on_error == kSkip;
   const auto settings = train::all_settings(config);
@@ -194,7 +194,7 @@ std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& argum
   return train::given_prompts(config, std::move(prompts));
 }
 
-/// What the command line names; nullptr: nothing, so the configuration's data.
+/// The data set that the command line names; nullptr: it names none, and the configuration's data is used.
 std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& arguments, const train::RunConfig& config,
                                                       int ranks) {
   if (has_prompts(arguments)) return prompts_of(arguments, config, ranks);
@@ -205,15 +205,15 @@ std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& ar
   return train::given_pictures(config, arguments.images, {.subfolders = arguments.subfolders, .skips = skips});
 }
 
-/// The samples that the command line names say what a model's input is, so no training data has to be there. But a plan
-/// is one of training, with the fields that training has.
+/// The samples that the command line names define the model's input, so no training data is needed. But a plan
+/// describes training, and needs the fields that training data has.
 train::Program with_example(train::Program program, const std::shared_ptr<const samples::Dataset>& named,
                             const train::RunConfig& config) {
   if (!named || !program.is_configured || train::is_auto_mode(config.parallel)) return program;
-  return {.example = [named] { return named->example(); }};  // the rest is made as the configuration says
+  return {.example = [named] { return named->example(); }};  // the rest follows the configuration
 }
 
-/// The names of the classes that the run has learned, or else of those that the data has.
+/// The names of the classes that the run has learned, or else the class names of the data.
 std::vector<std::string> classes_of(const train::Prediction& all, const MeasuringProgram& program,
                                     const train::RunConfig& config) {
   if (!all.classes.empty() || !all.tensors.contains("class") || program.has_own_model) return all.classes;
@@ -221,7 +221,7 @@ std::vector<std::string> classes_of(const train::Prediction& all, const Measurin
   return train::class_names(config, program.make(config));
 }
 
-/// Where a seed is given and nothing is drawn with it.
+/// A warning for a seed without an effect, because nothing is drawn at random.
 void warn_of_idle_seed(const PredictArguments& arguments, const train::RunConfig& config) {
   constexpr std::string_view kSeed = "system.seed=";
   const auto overrides = all_overrides(arguments);

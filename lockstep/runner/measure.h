@@ -19,10 +19,10 @@ class App;
 
 namespace lockstep::runner {
 
-/// Whose commands they are.
+/// The program that has these commands.
 struct MeasuringProgram {
-  std::string name;                ///< as people call it
-  std::vector<std::string> words;  ///< how a process of one rank is started, without the command
+  std::string name;                ///< for messages
+  std::vector<std::string> words;  ///< the command line of one rank's process, without the subcommand
   bool has_own_model = false;      ///< needs no configuration file, and has no pictures that --images could give
   train::RunConfig defaults;       ///< for --list and --help-keys
   std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
@@ -41,13 +41,13 @@ struct PredictArguments : ProgramArguments {
   std::string weights;
   bool average = false;
   std::string images;
-  std::string images_from;  ///< a file with a path a line; "-": standard input
+  std::string images_from;  ///< a file with one path per line; "-": standard input
   bool subfolders = false;
   std::vector<std::string> prompts;
-  std::string prompts_from;  ///< a file with a prompt a line; "-": standard input
-  std::string on_error;      ///< fail or skip; empty: as the data set has it
+  std::string prompts_from;  ///< a file with one prompt per line; "-": standard input
+  std::string on_error;      ///< fail or skip; empty: the setting of the data set
   std::int64_t top = 0;
-  std::string classes;  ///< a file with the name of a class a line
+  std::string classes;  ///< a file with one class name per line
   std::string json;
   std::string csv;
   std::string out;
@@ -57,8 +57,8 @@ struct PredictArguments : ProgramArguments {
 void add_eval_options(CLI::App& app, EvalArguments& arguments);
 void add_predict_options(CLI::App& app, PredictArguments& arguments);
 
-/// An exit code (cluster/failure.h). Where no configuration is named, that of the run whose folder, or a file or folder
-/// in it, gives the weights counts.
+/// An exit code (cluster/failure.h). Where no configuration is named, the configuration of the run that the weights
+/// belong to is used: the weights are the folder of the run, or a file or folder in it.
 int evaluate(EvalArguments arguments, const MeasuringProgram& program);
 int predict(PredictArguments arguments, const MeasuringProgram& program);
 

@@ -31,7 +31,7 @@ Json number_at(const at::Tensor& row) {
   return row.item<std::int64_t>();
 }
 
-/// The values of one field of one sample; null: they do not fit into a line.
+/// The values of one field of one sample; null: the values do not fit into a line.
 Json values_at(const std::string& name, const at::Tensor& tensor, std::int64_t index) {
   const auto row = tensor[index].flatten();
   if (row.numel() == 1) return number_at(row[0]);
@@ -95,7 +95,7 @@ class Lines {
  private:
   bool is_said(const std::string& field) const { return said_.contains(field); }
 
-  /// Fields that the task itself says of each sample, perhaps under another name.
+  /// Fields that the task predicts for each sample, perhaps under another name.
   void find_said() {
     const auto says = [&](const std::vector<std::string>& texts, std::size_t field) {
       for (std::size_t i = 0; i < texts.size() && i < all_.known_as.size(); ++i) {
@@ -113,7 +113,7 @@ class Lines {
     }
   }
 
-  /// A column of the input may be called as what is predicted.
+  /// A column of the input may have the same name as a prediction.
   std::string free_name(const std::string& name) const {
     const std::set<std::string> taken = {"index", kClassName, kTop, kLeftOut};
     const bool is_taken = taken.contains(name) || all_.tensors.contains(name) || all_.texts.contains(name);

@@ -16,7 +16,7 @@ namespace lockstep::runner {
 
 namespace {
 
-/// "train.epochs (integer, from 1, default 3)", and what it means on a line of its own.
+/// "train.epochs (integer, from 1, default 3)", and its meaning on a separate line.
 std::string keys_line(const ConfigKey& key) {
   std::string facts = key.type;
   if (!key.allowed.empty()) facts += ", " + key.allowed;
@@ -67,7 +67,7 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
                "Only print the whole configuration, the model and, with parallel.mode auto, the plan");
   app.add_flag_callback(
       "--verbose,-v",
-      [] { ::setenv("LOCKSTEP_VERBOSE", "1", /*overwrite=*/1); },  // also for ranks that this one starts
+      [] { ::setenv("LOCKSTEP_VERBOSE", "1", /*overwrite=*/1); },  // also for ranks that this process starts
       "Also say from which variables a rank knows what it is; the same as LOCKSTEP_VERBOSE=1");
   app.add_option("--list", arguments.list, list_help())->type_name("KIND");
   add_foreign_options(app, arguments.foreign);

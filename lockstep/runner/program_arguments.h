@@ -32,19 +32,19 @@ std::string launcher_choices();
 /// Adds the options; `arguments` outlives `app`.
 void add_program_options(CLI::App& app, ProgramArguments& arguments);
 
-/// All KEY=VALUE, those of other trainers' flags included.
+/// All KEY=VALUE, including those from other trainers' flags.
 std::vector<std::string> all_overrides(const ProgramArguments& arguments);
 
-/// Prints what --list and --help-keys ask for, with the plugins of --config; false when neither is given.
+/// Prints the output of --list and --help-keys, with the plugins of --config; false when neither is given.
 bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults);
 
 /// Every key that this configuration can have, with type, range and default.
 void print_keys(const train::RunConfig& config);
 
-/// The names of `kind`'s parts, such as models, with a line about each. Error(invalid_argument) for another kind.
+/// The names of `kind`'s parts, such as models, with one line about each. Error(invalid_argument) for another kind.
 void print_parts(const train::Parts& parts, const std::string& kind);
 
-/// Error(invalid_argument) for a YAML file's name where KEY=VALUE stands.
+/// Error(invalid_argument) for the name of a YAML file in place of KEY=VALUE.
 void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command);
 
 /// The command of one rank of the same program: `program` (with a subcommand, if it has one), and these arguments.

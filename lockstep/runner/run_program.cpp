@@ -25,7 +25,7 @@ void print_dry_run(const std::string& process, const train::RunConfig& given, co
   if (train::is_auto_mode(config.parallel)) {
     fmt::print("\n{}", train::describe_plan(config, program, ranks));
   } else {
-    train::with_checked_strategies(config, program, ranks);  // its errors are those of the run
+    train::with_checked_strategies(config, program, ranks);  // it throws the same errors as the run
   }
 }
 

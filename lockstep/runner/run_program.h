@@ -1,4 +1,4 @@
-// A training program as a process: what its command line, its configuration and its environment make of it.
+// The role of a training program's process, from its command line, its configuration and its environment.
 #pragma once
 
 #include <lockstep/runner/trainer.h>
@@ -15,21 +15,22 @@ struct ProgramStart {
   std::string launcher = "auto";  ///< one of launcher_names()
   InitArguments init{};
   bool dry_run = false;
-  /// The command of one rank, where this process has to start the ranks of its node: this program, its arguments, and
-  /// a launcher of its own. Empty: the command of this process.
+  /// The command of one rank, for a process that has to start the ranks of its node: this program, its arguments, and
+  /// its own launcher. Empty: the command of this process.
   std::vector<std::string> rank_command{};
 };
 
-/// What the process is, by its environment and this configuration; and that in words. Errors as detect_start().
+/// The role of the process, from its environment and this configuration, and a description of it. Errors as
+/// detect_start().
 Start find_start(const train::RunConfig& config, const ProgramStart& start);
 std::string conclusion(const Start& start);
 
-/// What a program does with its Trainer, such as training.
+/// The action of a program with its Trainer, such as training.
 using TrainerAction = std::function<void(Trainer&)>;
 void just_train(Trainer& trainer);
 
-/// Acts, or prints what it would do: an exit code (cluster/failure.h). `make` is called only where the program is
-/// needed. Throws what the action throws.
+/// Runs the action, or prints what it would do. Returns an exit code (cluster/failure.h). `make` is called only where
+/// the program is needed. Throws the errors of the action.
 int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
                 const TrainerAction& act = just_train);
 

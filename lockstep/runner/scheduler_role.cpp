@@ -26,12 +26,12 @@ namespace {
 
 using cluster::etcd::Entry;
 
-// At the start nothing can be done without it; later the job goes on meanwhile.
+// The scheduler cannot start without the storage. Later the job continues while the storage is unavailable.
 constexpr auto kLoad = std::chrono::seconds(60);
 constexpr auto kSave = std::chrono::seconds(5);
 
-/// The storage that MS_RECOVERY_PATH names: a folder, or a key of an etcd. Error(environment) for an address that is
-/// none; Error(io) for a folder that cannot be made.
+/// The storage that MS_RECOVERY_PATH names: a folder, or a key of an etcd. Error(environment) for an invalid address;
+/// Error(io) for a folder that cannot be made.
 membership::StatePlace state_place(const std::string& recovery_path) {
   if (!cluster::etcd::is_url(recovery_path)) {
     return membership::state_in_file(std::filesystem::path(recovery_path) / "scheduler.json");
@@ -42,7 +42,7 @@ membership::StatePlace state_place(const std::string& recovery_path) {
           [entry](const std::string& text) { entry->write(text, kSave); }};
 }
 
-// What connection_num says, or else enough; each worker has one, and the status another.
+// connection_num, or else a sufficient number: one connection for each worker, and one for the status.
 std::size_t most_connections(const ClusterSettings& settings, const net::Tls& tls) {
   const int needed = settings.workers + 1;
   if (!tls.context) return static_cast<std::size_t>(std::max(10000, 2 * needed));
@@ -72,7 +72,7 @@ membership::ServerOptions server_options(const ClusterSettings& settings) {
   return options;
 }
 
-// The log of a process that does nothing else goes to stderr.
+// A process that is only a scheduler logs to stderr.
 class ConsoleLog {
  public:
   ConsoleLog() { start_logging({}); }

@@ -1,4 +1,4 @@
-// The scheduler's role of a process: its detection and its run.
+// The role of a process as the scheduler: detection and run.
 #pragma once
 
 #include <lockstep/world/cluster_settings.h>
@@ -7,10 +7,10 @@
 
 namespace lockstep::runner {
 
-/// Whether this process is to be one: MS_ROLE or cluster.role says so, and no other launcher is named.
+/// Whether this process must be a scheduler: MS_ROLE or cluster.role sets it, and no other launcher is named.
 bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
 
-/// Until the job is over; an exit code.
+/// Runs the scheduler until the job ends. Returns an exit code.
 int run_scheduler(const ClusterOptions& options);
 
 }  // namespace lockstep::runner

@@ -37,20 +37,20 @@ constexpr const char* kFooter =
     "Exit code: 0 when trained to the end, 1 when the run failed, 2 when the command line, the configuration or the\n"
     "environment is wrong, 75 when SIGTERM or SIGUSR1 ended it early (start it again), 130 after Ctrl-C.";
 
-/// How a program of a user gets its configuration and makes its parts.
+/// The configuration of a user's program, and the construction of its parts.
 struct Own {
   std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
                                  std::span<const std::string> overrides)>
       load;
   std::function<train::Program(const train::RunConfig&)> make;
-  train::RunConfig defaults;   ///< what --help-keys lists
+  train::RunConfig defaults;   ///< the keys that --help-keys lists
   bool has_own_model = false;  ///< else the configuration names parts
 };
 
 constexpr const char* kEval = "eval";
 constexpr const char* kPredict = "predict";
 
-/// False: all is said, and `code` is the exit code.
+/// False: all output is written, and `code` is the exit code.
 bool parse(CLI::App& app, int argc, char** argv, const std::string& name, int& code) {
   try {
     app.parse(argc, argv);
@@ -89,7 +89,8 @@ int measure(int argc, char** argv, const std::string& name, const Own& own) {
   return parse(app, argc, argv, name, code) ? runner::predict(arguments, program) : code;
 }
 
-/// The section `program`, which the program may read late, such as where it makes its model: callbacks are made last.
+/// The section `program`. The program may read it late, for example when it makes its model or its callbacks, which are
+/// made last.
 void require_read(const ConfigNode& section) {
   if (section.entries.empty() || !section.looked_at || *section.looked_at) return;
   const auto& first = section.entries.front();

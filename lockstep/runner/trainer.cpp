@@ -36,7 +36,7 @@ StartOptions start_options(const train::RunConfig& config, const runner::Program
   return options;
 }
 
-/// The command that started this process, for programs that have no better one.
+/// The command that started this process, for programs that do not set one.
 std::vector<std::string> own_command() {
   std::vector<std::string> words;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -46,7 +46,7 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-/// Each rank is the same command again, and finds in its environment which one it is.
+/// Each rank runs the same command, and reads its rank from the environment.
 int start_this_node(const Start& start, const std::vector<std::string>& command) {
   fmt::print("{}\n", runner::conclusion(start));
   std::fflush(stdout);
@@ -59,10 +59,11 @@ int start_this_node(const Start& start, const std::vector<std::string>& command)
   return result.exit_code;
 }
 
-/// A batch system asks by SIGTERM (or SIGUSR1, before it does) and may start the run again; a person asks by Ctrl-C.
+/// A batch system sends SIGTERM (or SIGUSR1 before it) and may start the run again. A user presses Ctrl-C.
 int exit_code_of(const train::RunResult& result) {
   if (!result.ended_by) return cluster::kOk;
-  // Slurm's KillOnBadExit, for one, tells the ranks once more as soon as the first of them has ended.
+  // The signal may arrive again: Slurm's KillOnBadExit, for example, sends it to the ranks when the first rank has
+  // ended.
   result.signals->ignore_for_good();
   const std::string signal = signal_name(*result.ended_by);
   cluster::report_failure(fmt::format("{} ended the run early, after step {}", signal, result.steps), "ended_early");
@@ -81,15 +82,15 @@ struct Trainer::State {
   std::function<train::Program()> make;
   train::RunConfig config;
   runner::ProgramStart start;
-  std::optional<World> world;  ///< of a rank, once that is known
+  std::optional<World> world;  ///< of a rank, when it is known
   bool is_known = false;
   bool from_checkpoint = false;
   int exit_code = cluster::kOk;
-  std::optional<Group> group;  ///< outlives the tensors, which may be in its memory
+  std::optional<Group> group;  ///< outlives the tensors, which may use its memory
   std::optional<train::Program> program;
   std::optional<train::NamedTensors> weights;
 
-  /// Whether this process is a rank; one that is something else is that first.
+  /// Whether this process is a rank. A process with another role runs that role first.
   bool find_out() {
     if (std::exchange(is_known, true)) return world.has_value();
     if (world) return true;
@@ -106,7 +107,7 @@ struct Trainer::State {
     return true;
   }
 
-  /// `act`, with the group of all ranks, if this process is one of them.
+  /// Calls `act` with the group of all ranks, if this process is a rank.
   template <typename Act>
   auto as_rank(const Act& act) -> decltype(act(std::declval<std::optional<Group>&>())) {
     try {
@@ -130,7 +131,7 @@ struct Trainer::State {
     }
   }
 
-  /// The other ranks and the launcher are told the reason.
+  /// Sends the reason to the other ranks and to the launcher.
   void failed(const std::exception& error, const char* message) {
     exit_code = cluster::exit_code_for(error);
     if (group) group->abort(message);
@@ -138,13 +139,13 @@ struct Trainer::State {
     cluster::report_failure(error);
   }
 
-  /// Only train() needs to know how long it trains.
+  /// Only train() needs the length of the training.
   static train::RunConfig as_measured(train::RunConfig config) {
     if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
     return config;
   }
 
-  /// Those that evaluate() and predict() use, if they are not where the configuration says.
+  /// The weights for evaluate() and predict(), if they are not at the path in the configuration.
   const train::NamedTensors* measured_weights() {
     if (!weights && from_checkpoint) weights = train::checkpoint_weights(config, *group);
     return weights ? &*weights : nullptr;

@@ -27,7 +27,7 @@ class Balanced final : public Dataset {
     return dataset_->known_as(index);
   }
 
-  /// The inner order has each index at most once (but for padding): index i stands for the (i / classes)-th sample of
+  /// The inner order has each index at most once (except padding): index i stands for the (i / classes)-th sample of
   /// class i % classes.
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
     const auto inner = dataset_->order(sampler, epoch);

@@ -1,4 +1,4 @@
-// The data set criteo: lines of an indexed file, parsed when a sample is taken, with rows by vocabulary or by hash.
+// The data set criteo: lines of an indexed file, parsed on access to a sample, with rows by vocabulary or by hash.
 #include <lockstep/base/error.h>
 #include <lockstep/data/criteo_rows.h>
 #include <lockstep/data/files/bad_items.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto kFields = static_cast<std::int64_t>(data::kCriteoFields);
 
-/// The lines of a split: some of a file.
+/// The lines of a split: a range of a file.
 struct CriteoLines {
   data::LineFile file;
   std::int64_t first = 0;
@@ -74,7 +74,7 @@ CriteoLines lines_of(const CriteoOptions& options, std::string_view name) {
   return lines;
 }
 
-/// How many lines of train.txt are for training.
+/// The number of lines of train.txt that are used for training.
 std::int64_t train_lines(const CriteoOptions& options, std::int64_t all) {
   return all - static_cast<std::int64_t>(static_cast<double>(all) * options.eval_share);
 }

@@ -1,4 +1,4 @@
-// Criteo's clicks as a data set: rows of embedding tables, their weights, and whether there was a click.
+// Criteo's clicks as a data set: rows of embedding tables, their weights, and clicks as targets.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -20,18 +20,18 @@ struct CriteoOptions {
   std::string root;
   std::string cache;             ///< empty: root
   std::string ids = "counts";    ///< counts: rows of a vocabulary; hash
-  std::int64_t min_count = 100;  ///< counts: categories that occur less often share a row a column
-  std::int64_t rows = 200'000;   ///< hash: rows of the table; counts: at most so many
+  std::int64_t min_count = 100;  ///< counts: less frequent categories share one row per column
+  std::int64_t rows = 200'000;   ///< hash: rows of the table; counts: the maximum number of rows
   double eval_share = 0;         ///< at the end of train.txt, instead of test.txt
   std::string on_error = "fail";
 };
 void describe(ConfigFields& fields, CriteoOptions& options);
 
-/// A split of the folder's train.txt and test.txt, lines of which are read when they are asked for; nullptr for the
-/// test split when there is neither a test.txt nor a share.
+/// A split of the folder's train.txt and test.txt. Lines are read on access; nullptr for the test split when there is
+/// neither a test.txt nor a share.
 ///
 /// Error(config) for a missing file, an empty split, and a vocabulary of more than `rows` rows; Error(data) with file,
-/// line and column for a line of another form, when it is read.
+/// line and column for an invalid line, when it is read.
 std::shared_ptr<const Dataset> load_criteo(const CriteoOptions& options, data::Split split);
 
 /// A batch of one sample with such fields; reads no data.

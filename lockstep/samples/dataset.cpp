@@ -74,7 +74,7 @@ class SampleBatches final : public Batches {
     return batch;
   }
 
-  /// Why it was left out; nullopt: it was not.
+  /// The reason why the sample was left out; nullopt: it was not.
   std::optional<std::string> add_sample(std::vector<Sample>& samples, std::int64_t index, const Chance& chance) const {
     try {
       samples.push_back(dataset_->get(index, chance));
@@ -90,7 +90,7 @@ class SampleBatches final : public Batches {
     }
   }
 
-  // A batch without samples has its fields all the same.
+  // A batch without samples still has its fields.
   Batch nothing() const {
     Batch batch = dataset_->example();
     for (auto& [name, tensor] : batch.tensors) tensor = tensor.narrow(0, 0, 0);
@@ -237,7 +237,7 @@ std::unique_ptr<Batches> Dataset::batches(std::shared_ptr<const Dataset> self, c
 
 Batch Dataset::example() const {
   std::vector<Sample> one;
-  // Where damaged samples are left out, the first that is whole.
+  // The first intact sample, if damaged samples are left out.
   const auto most = leaves_out_errors() ? size() : 1;
   for (std::int64_t index = 0; one.empty(); ++index) {
     try {

@@ -1,4 +1,4 @@
-// The data set image_folder: a sorted listing of class folders, whose pictures are decoded when a sample is taken.
+// The data set image_folder: a sorted listing of class folders, whose pictures are decoded on access to a sample.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/picture_folder.h>

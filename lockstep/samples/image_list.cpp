@@ -1,4 +1,4 @@
-// The data set image_list: a list parsed at the start, whose pictures are decoded when a sample is taken.
+// The data set image_list: a list parsed at the start, whose pictures are decoded on access to a sample.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>
@@ -65,7 +65,7 @@ struct ListLine {
 
 char letter_of(const std::string& separator) { return separator == "tab" ? '\t' : separator == "comma" ? ',' : ' '; }
 
-/// What separates name and label of a line that lacks its separator; empty: no guess.
+/// A guess of the separator of name and label in a line without the configured separator; empty: no guess.
 std::string_view other_separator(std::string_view line) {
   for (const auto& [name, letter] : {std::pair("tab", '\t'), std::pair("comma", ','), std::pair("space", ' ')}) {
     const auto at = line.rfind(letter);
@@ -88,7 +88,7 @@ ListLine split_line(std::string_view line, const std::string& separator) {
   return {line.substr(0, at), line.substr(at + 1)};
 }
 
-/// Error(data) for a label that is a label, and the next line.
+/// Error(data) for a label that contains the next line, because a line break is missing.
 void refuse_joined_lines(std::string_view label, const std::string& separator) {
   const auto at = label.find(letter_of(separator));
   if (at == std::string_view::npos || !data::has_picture_name(label.substr(0, at))) return;
@@ -100,7 +100,7 @@ std::string_view text_of(const data::MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// The names of the classes that the training list has, sorted; broken lines are another function's matter.
+/// The names of the classes in the training list, sorted; another function reports invalid lines.
 std::vector<std::string> classes_in(const ImageListOptions& options) {
   const data::MappedFile file(options.train, "data.train");
   std::set<std::string, std::less<>> names;

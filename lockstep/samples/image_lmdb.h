@@ -1,4 +1,4 @@
-// Pictures with labels in LMDB databases, in the layout that CRNN's data have, as a data set.
+// Pictures with labels in LMDB databases, in the layout of CRNN's data, as a data set.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -20,8 +20,8 @@ void describe(ConfigFields& fields, ImageLmdbOptions& options);
 /// A split: the databases of samples/lmdb_pictures.h. Fields: `pictures`, uint8 [H, W, C] of any size; `labels`, the
 /// text or int64; the text `names`, file and key. nullptr for the test split without a folder.
 ///
-/// Error(config) for a folder without a database; Error(data) naming file and key for what is damaged, missing, or no
-/// number. `get` throws the same.
+/// Error(config) for a folder without a database; Error(data) naming file and key for an entry that is damaged,
+/// missing, or not a number. `get` throws the same.
 std::shared_ptr<const Dataset> load_image_lmdb(const ImageLmdbOptions& options, data::Split split);
 
 }  // namespace lockstep::samples

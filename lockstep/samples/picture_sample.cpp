@@ -48,7 +48,7 @@ std::string name_of(const Sample& sample) {
   return name == sample.texts.end() ? "a picture" : name->second;
 }
 
-// In terms of keys and files, which stacking does not know.
+// The message names keys and files, which the stacking function does not have.
 void require_equal_sizes(const std::vector<Sample>& samples) {
   const auto sizes_of = [](const Sample& sample) {
     const auto found = sample.tensors.find(kPictures);
@@ -132,7 +132,7 @@ void add_label(Sample& sample, std::string_view label, const LabelOptions& optio
 }
 
 std::filesystem::path in_folder(const std::filesystem::path& folder, std::string_view name) {
-  return folder / std::filesystem::path(name);  // an absolute name takes its place
+  return folder / std::filesystem::path(name);  // an absolute name replaces it
 }
 
 }  // namespace lockstep::samples

@@ -1,4 +1,4 @@
-// Pictures from files as samples: what the data sets of pictures on disk have in common.
+// Pictures from files as samples: the common code of data sets of pictures on disk.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -19,7 +19,7 @@ inline constexpr const char* kNames = "names";
 /// The keys that these data sets share.
 struct PictureOptions {
   std::string color = "rgb";      ///< rgb: three channels; grey: one
-  bool orientation = true;        ///< obey EXIF
+  bool orientation = true;        ///< turn pictures by their EXIF orientation
   std::string collate = "stack";  ///< stack, pad or list
   std::int64_t max_pixels = data::kMostPixels, max_scans = data::kMostScans;
   std::string on_error = "fail";  ///< fail or skip
@@ -30,7 +30,7 @@ void describe_pictures(ConfigFields& fields, PictureOptions& options);
 
 data::DecodeOptions decoding_of(const PictureOptions& options);
 
-/// A batch whose pictures are put together as options.collate says.
+/// A batch whose pictures are collated by options.collate.
 Batch collate_pictures(std::vector<Sample> samples, const PictureOptions& options);
 
 /// uint8 [H, W, C] that owns the picture's memory.
@@ -40,21 +40,21 @@ at::Tensor to_tensor(data::Picture picture);
 class ClassList {
  public:
   ClassList() = default;
-  /// Error(config) for a name twice, naming `key`.
+  /// Error(config) for a repeated name, naming `key`.
   ClassList(std::vector<std::string> names, std::string_view key);
 
   const std::vector<std::string>& names() const { return names_; }
-  /// Error(data), with the nearest name, for one that is not in the list.
+  /// Error(data), with the nearest name, for a name that is not in the list.
   std::int64_t number_of(std::string_view name) const;
 
  private:
   std::vector<std::string> names_;
 };
 
-/// What a label is written as: its number, the name of its class, or a text to be read by a task.
+/// The form of a label: its number, the name of its class, or a text for a task that reads text.
 struct LabelOptions {
   std::string label = "number";      ///< number, class or text
-  std::vector<std::string> classes;  ///< class: the names; empty: those of training, sorted
+  std::vector<std::string> classes;  ///< class: the names; empty: the names in the training data, sorted
   std::int64_t num_classes = 0;      ///< number: labels are below it; 0: any
 };
 void describe_labels(ConfigFields& fields, LabelOptions& options);

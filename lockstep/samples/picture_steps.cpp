@@ -53,7 +53,7 @@ at::Tensor to_rgb(const Hsv& hsv) {
   const auto p = (v * (1.0 - s)).clamp(0, 1);
   const auto q = (v * (1.0 - s * f)).clamp(0, 1);
   const auto t = (v * (1.0 - s * (1.0 - f))).clamp(0, 1);
-  // Which of v, q, p, t each channel is, in each of the six sectors.
+  // The choice of v, q, p or t for each channel, in each of the six sectors.
   const auto choose = [&](const std::array<at::Tensor, 6>& of_sector) {
     auto out = at::zeros_like(v);
     for (int i = 0; i < 6; ++i) out = at::where(sector == i, of_sector[static_cast<std::size_t>(i)], out);
@@ -98,7 +98,7 @@ at::Tensor center_cropped(const at::Tensor& picture, std::int64_t height, std::i
   if (rows > 0 || columns > 0) {
     large = with_margins(picture, {columns / 2, rows / 2, (columns + 1) / 2, (rows + 1) / 2}, 0);
   }
-  // To the even number where both are as near, as Python rounds.
+  // Rounds to the even number at a tie, like Python.
   const auto half = [](std::int64_t rest) { return std::lrint(static_cast<double>(rest) / 2); };
   return cropped(large, {half(large.size(0) - height), half(large.size(1) - width), height, width});
 }

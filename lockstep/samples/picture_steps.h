@@ -1,7 +1,7 @@
-// The arithmetic of transforms of pictures, on tensors: what torchvision computes on tensors, with the same numbers.
+// The arithmetic of transforms of pictures, on tensors: the operations of torchvision on tensors, with equal results.
 //
-// Pictures are HWC, uint8 or float32, with one or three channels. A uint8 picture stays one: results are rounded to the
-// nearest where it is resized, and cut off where colours are mixed, as torchvision does.
+// Pictures are HWC, uint8 or float32, with one or three channels. A uint8 picture stays uint8: like in torchvision,
+// results are rounded to the nearest for a resize, and truncated where colours are mixed.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +26,31 @@ struct Margins {
   std::int64_t bottom = 0;
 };
 
-/// Bilinear, with half-pixel centres. `antialias`: a smaller picture averages over what each of its pixels covers.
+/// Bilinear, with half-pixel centres. `antialias`: when the picture is reduced, each pixel averages over the area that
+/// it covers.
 at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias);
 
 /// The size with `side` as the shorter one and the same ratio, rounded down.
 Box box_with_shorter_side(std::int64_t height, std::int64_t width, std::int64_t side);
 
-/// A view of what is in the box, which lies within the picture.
+/// A view of the box, which lies within the picture.
 at::Tensor cropped(const at::Tensor& picture, const Box& box);
 
-/// Filled up with `value` on each side.
+/// Padded with `value` on each side.
 at::Tensor with_margins(const at::Tensor& picture, const Margins& margins, double value);
 
-/// The middle; a picture that is smaller is filled up with zeros around it.
+/// The middle; a smaller picture is padded with zeros on all sides.
 at::Tensor center_cropped(const at::Tensor& picture, std::int64_t height, std::int64_t width);
 
 at::Tensor mirrored(const at::Tensor& picture);
 
 /// picture * factor.
 at::Tensor with_brightness(const at::Tensor& picture, double factor);
-/// Between the mean of its grey values (factor 0) and the picture (1), and beyond.
+/// Interpolates between the mean of its grey values (factor 0) and the picture (1), or extrapolates.
 at::Tensor with_contrast(const at::Tensor& picture, double factor);
-/// Between its grey picture and itself.
+/// Interpolates between the grey picture and the picture.
 at::Tensor with_saturation(const at::Tensor& picture, double factor);
-/// The colours turned by `shift` of the whole circle, -0.5 to 0.5. A grey picture stays as it is.
+/// The colours turned by `shift` of the whole circle, -0.5 to 0.5. A grey picture is not changed.
 at::Tensor with_hue(const at::Tensor& picture, double shift);
 
 }  // namespace lockstep::samples

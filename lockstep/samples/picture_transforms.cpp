@@ -1,4 +1,4 @@
-// The transforms of pictures that Lockstep brings, with their options.
+// The picture transforms of Lockstep, with their options.
 #include <lockstep/base/error.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/picture_sample.h>
@@ -264,7 +264,7 @@ Transform make_color_jitter(const PartOptions& part, const TransformStep& step) 
     const auto factor = [&](double most) { return stream.uniform(std::max(0.0, 1 - most), 1 + most); };
     const double brightness = factor(options.brightness), contrast = factor(options.contrast),
                  saturation = factor(options.saturation), hue = stream.uniform(-options.hue, options.hue);
-    std::array<int, 4> order{0, 1, 2, 3};  // in an order that is random, too
+    std::array<int, 4> order{0, 1, 2, 3};  // the order is random, too
     for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[static_cast<std::size_t>(stream.below(i + 1))]);
     for (const int which : order) {
       if (which == 0 && options.brightness > 0) picture = with_brightness(picture, brightness);

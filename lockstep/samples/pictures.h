@@ -9,7 +9,7 @@
 
 namespace lockstep::samples {
 
-/// Fields: `pictures`, float32 [N, C, H, W], as `pipeline` makes them; `labels`, int64 [N], each from 0 to
+/// Fields: `pictures`, float32 [N, C, H, W], the output of `pipeline`; `labels`, int64 [N], each from 0 to
 /// num_classes() - 1.
 inline constexpr const char* kPictures = "pictures";
 inline constexpr const char* kLabels = "labels";

@@ -1,4 +1,4 @@
-// Random access to shards that are read forwards only: an index of windows, a cache of the last windows read, and an
+// Random access to shards that can only be read forwards: an index of windows, a cache of the last windows read, and an
 // order that shuffles windows, samples within them, and the shards' turns.
 #include <lockstep/base/error.h>
 #include <lockstep/data/random.h>
@@ -16,7 +16,7 @@
 namespace lockstep::samples {
 namespace {
 
-/// Windows of shards that were read last. Thread-safe; threads that want the same window read it once.
+/// A cache of the last windows of shards. Thread-safe; if several threads need the same window, one of them reads it.
 class WindowCache {
  public:
   using Key = std::pair<std::int64_t, std::int64_t>;  // shard, window
@@ -58,7 +58,7 @@ class WindowCache {
 
   const std::size_t most_;
   std::mutex mutex_;
-  std::list<Key> used_;  // the last used first
+  std::list<Key> used_;  // most recently used first
   std::map<Key, std::shared_ptr<Entry>> entries_;
 };
 
@@ -102,13 +102,13 @@ class StreamDataset final : public Dataset {
     std::vector<std::int64_t> own;
     own.reserve(places.indices().size());
     for (const auto place : places.indices()) own.push_back(whole[static_cast<std::size_t>(place)]);
-    // Full, unless there is no second one.
+    // The first batch is full, unless it is the only one.
     const auto batch_size = places.steps() > 0 ? static_cast<std::int64_t>(places.batch(0).size()) : 0;
     return {std::move(own), std::max<std::int64_t>(1, batch_size), places.steps()};
   }
 
  private:
-  static constexpr std::size_t kSpareWindows = 16;  // of windows that end while batches are made ahead
+  static constexpr std::size_t kSpareWindows = 16;  // for windows that end while batches are prefetched
 
   std::vector<Sample> read(std::int64_t shard, std::int64_t window) const {
     const auto& index = shards_[static_cast<std::size_t>(shard)];

@@ -45,13 +45,13 @@ struct TableRow {
 struct TableFile {
   std::string name;
   std::vector<TableRow> rows;
-  std::int64_t all = 0;  // with those that were left out
+  std::int64_t all = 0;  // including the rows that were left out
   bool has_targets = true;
 };
 
 class TableDataset final : public Dataset {
  public:
-  /// `keys`: of each row.
+  /// `keys`: the keys of each row.
   TableDataset(Tensors tensors, std::vector<std::string> classes,
                std::vector<std::vector<std::pair<std::string, std::string>>> keys)
       : rows_(from_tensors(std::move(tensors))), classes_(std::move(classes)), keys_(std::move(keys)) {}
@@ -78,11 +78,11 @@ struct TablePlaces {
   std::vector<std::size_t> numbers, categories, targets, keys;
 };
 
-/// Whether what is odd about a file is logged.
+/// Whether unusual properties of a file are logged.
 enum class Says { all, nothing };
 
-/// Reads the rows of a file, of cells that are numbers where they should be. Where `needs_targets` is false, it may
-/// have none.
+/// Reads the rows of a file, and requires numbers in number columns. With `needs_targets` false, the file may lack the
+/// targets.
 class TableReader {
  public:
   TableReader(const TableOptions& options, const std::string& file, std::string_view key, bool needs_targets = true,
@@ -137,21 +137,21 @@ class TableReader {
     return options.separator == "\\t" ? '\t' : options.separator.front();
   }
 
-  /// As in UCI's files; a table of one column has none.
+  /// A comment, as in UCI's files; a table of one column has no comments.
   bool is_comment(const data::CsvRow& row) {
     if (row.cells.size() > 1 || header_.size() < 2 || !row.cells.front().starts_with('|')) return false;
     cells_.note_comment(row.line);
     return true;
   }
 
-  /// Error(config) where the first row of a file that should have none is a header.
+  /// Error(config) if the first row of a file without a header is a header.
   void refuse_header(std::string_view key) const {
     data::CsvReader reader(text_of(file_), file_.name(), separator_of(options_), options_.trim);
     std::optional<data::CsvRow> first;
     try {
       first = reader.next();
     } catch (const Error&) {
-      return;  // a bad row, which is met again
+      return;  // a bad row, which is reported when it is read again
     }
     if (!first) fail(ErrorKind::config, key, "{} is empty", file_.name());
     if (first->cells != options_.columns) return;
@@ -161,7 +161,7 @@ class TableReader {
          file_.name());
   }
 
-  /// What may be the matter with a file that lacks a column.
+  /// A possible reason why a file lacks a column.
   std::string advice_on_header() const {
     constexpr std::size_t kMostCells = 200;
     if (!options_.columns.empty()) return "; the columns are those of data.columns";
@@ -195,7 +195,7 @@ class TableReader {
 
   std::optional<std::size_t> place_of(const std::string& name) const {
     auto found = std::ranges::find(header_, name);
-    // As they were written before cells were trimmed.
+    // Older configurations may have names with blanks, from before cells were trimmed.
     if (found == header_.end() && options_.trim) found = std::ranges::find(header_, trimmed(name));
     if (found == header_.end()) return std::nullopt;
     return static_cast<std::size_t>(found - header_.begin());
@@ -270,7 +270,7 @@ class TableReader {
   TablePlaces places_;
 };
 
-/// Of those that are not missing.
+/// The spread of the values that are not missing.
 ColumnSpread spread_of(const std::string& name, const std::vector<TableRow>& rows,
                        std::vector<double> TableRow::*columns, std::size_t column) {
   double sum = 0, squares = 0, count = 0;
@@ -311,14 +311,14 @@ TableStatistics statistics_of(const TableFile& train, const TableOptions& option
   return out;
 }
 
-/// The place of a word; nullopt when training does not have it. Vocabularies are sorted.
+/// The index of a word; nullopt when the training data does not have it. Vocabularies are sorted.
 std::optional<std::size_t> place_in(const std::vector<std::string>& vocabulary, const std::string& word) {
   const auto found = std::ranges::lower_bound(vocabulary, word);
   if (found == vocabulary.end() || *found != word) return std::nullopt;
   return static_cast<std::size_t>(found - vocabulary.begin());
 }
 
-/// "Paris, Rome", and how many more.
+/// "Paris, Rome", and the number of further words.
 std::string some_of(const std::vector<std::string>& words) {
   constexpr std::size_t kMost = 8;
   std::vector<std::string> shown;
@@ -353,8 +353,8 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
   return out;
 }
 
-/// Removes the rows of options.fold, and returns them in their order. Which they are depends on the number of rows
-/// only, and neighbours are in different parts as often as not: files are often sorted.
+/// Removes the rows of options.fold, and returns them in their order. The choice is a random permutation that depends
+/// only on the number of rows: files are often sorted, so a part must not be a contiguous range.
 std::vector<TableRow> take_fold(std::vector<TableRow>& rows, const TableOptions& options) {
   if (std::ssize(rows) < options.folds) {
     fail(ErrorKind::config, "data.folds", "is {}, and the training file has {} rows", options.folds, rows.size());

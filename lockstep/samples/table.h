@@ -1,4 +1,4 @@
-// CSV files as a data set: columns of numbers and of categories, and what is to be predicted.
+// CSV files as a data set: columns of numbers and of categories, and columns of targets.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -13,9 +13,10 @@
 namespace lockstep::samples {
 
 /// Fields: `features`, float32 [F]: the numbers in the order of the options, then for each category column one value
-/// for each word of its vocabulary, of which one is 1. `targets`, float32 [T], as they are in the file; or `labels`,
-/// int64, where the target is a category. With standardize_targets also `target_mean` and `target_deviation`, float32
-/// [T], those of the training file: a model learns (targets - target_mean) / target_deviation.
+/// for each word of its vocabulary, of which one is 1 and the others are 0. `targets`, float32 [T], as they are in the
+/// file; or `labels`, int64, where the target is a category. With standardize_targets also `target_mean` and
+/// `target_deviation`, float32 [T], the values of the training file: a model learns (targets - target_mean) /
+/// target_deviation.
 inline constexpr const char* kFeatures = "features";
 inline constexpr const char* kTargets = "targets";
 inline constexpr const char* kTargetMean = "target_mean";
@@ -32,42 +33,43 @@ struct TableOptions {
   std::vector<std::string> numbers;
   std::vector<std::string> categories;
   std::vector<std::string> targets;
-  std::string target = "numbers";    ///< numbers, or category: one column, whose words are classes
-  bool standardize = true;           ///< numbers: minus the mean of training, over its standard deviation
-  bool standardize_targets = false;  ///< the same for what a regression learns, which predicts in the file's unit
-  std::string fill;                  ///< for a missing number: empty: an error; mean: that of training; or a number
-  std::string fill_category;         ///< for a missing category; empty: an error
-  std::string unknown = "fail";      ///< a category that training does not have: fail, or zeros
-  std::int64_t folds = 0;            ///< parts of the training file, of which one evaluates; 0: `eval` does
-  std::int64_t fold = 0;             ///< which part, from 0
-  std::string sampling = "each";     ///< each or balanced (balanced.h)
-  std::string on_error = "fail";     ///< fail or skip
-  std::vector<std::string> keys;     ///< columns that predictions have beside them (Dataset::known_as)
+  std::string target = "numbers";  ///< numbers, or category: one column, whose words are classes
+  bool standardize = true;         ///< numbers: minus the mean of the training data, divided by its standard deviation
+  bool standardize_targets = false;  ///< the same for the targets of a regression; predictions have the file's unit
+  std::string fill;  ///< for a missing number: empty: an error; mean: the mean of the training data; or a number
+  std::string fill_category;      ///< for a missing category; empty: an error
+  std::string unknown = "fail";   ///< a category that the training data does not have: fail, or zeros
+  std::int64_t folds = 0;         ///< parts of the training file, of which one evaluates; 0: `eval` does
+  std::int64_t fold = 0;          ///< which part, from 0
+  std::string sampling = "each";  ///< each or balanced (balanced.h)
+  std::string on_error = "fail";  ///< fail or skip
+  std::vector<std::string> keys;  ///< columns that predictions have beside them (Dataset::known_as)
 
-  /// No key: those of the run whose weights are used; nullptr: those of the training file as it is now.
+  /// Not a key: the statistics of the run whose weights are used; nullptr: the statistics of the current training file.
   std::shared_ptr<const TableStatistics> statistics = nullptr;
-  /// No key: a file to predict for may lack the targets, or have other words for them.
+  /// Not a key: a file for predictions may lack the targets, or have other words for them.
   bool needs_targets = true;
 };
 void describe(ConfigFields& fields, TableOptions& options);
 
 /// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are options.statistics, or else
 /// those of the rows that are trained on. Without options.needs_targets the test split has no `targets` or `labels`
-/// where its file lacks the column; a cell that is no number is NaN, and an unknown class -1. Columns that no option
+/// where its file lacks the column; a cell that is not a number is NaN, and an unknown class -1. Columns that no option
 /// names are not read. Lines that begin with | and have one cell are comments. nullptr for the test split without a
-/// file and without folds. With `folds` a row's part follows from the number of the row alone; parts are equal but for
-/// one row.
+/// file and without folds. With `folds` a row's part depends only on the number of the row; the sizes of parts differ
+/// by at most one row.
 ///
 /// Error(config) for a missing file, a column that the header lacks (with the nearest), and options that contradict
 /// each other; Error(data) with file and line for a row with another number of cells, a cell that is not a finite
 /// number, is missing, or has a category that training lacks.
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split);
 
-/// The statistics of the rows that are trained on, without those that cannot be used, of which nothing is said: reading
-/// them does. Errors of the columns as load_table().
+/// The statistics of the rows that are trained on, without unusable rows, which are not reported here but when the
+/// table is loaded. Errors of the columns as load_table().
 TableStatistics learn_table(const TableOptions& options);
 
-/// A batch of one sample as load_table() makes them: of options.statistics, without reading a file, if there are some.
+/// A batch of one sample in the form of load_table(): from options.statistics, if they are given, without reading a
+/// file.
 Batch table_example(const TableOptions& options);
 
 }  // namespace lockstep::samples

@@ -13,7 +13,7 @@
 namespace lockstep::samples {
 namespace {
 
-// In small letters, as they are compared.
+// In lower case, for the comparison.
 constexpr std::array<std::string_view, 19> kMissingWords = {
     "?",    "na",  "n/a", "#n/a", "#na",     "nan",     "-nan",    "null",    "none",  "nil",
     "<na>", "\\n", "-",   "--",   "missing", "unknown", "1.#qnan", "-1.#ind", "1.#ind"};

@@ -1,4 +1,4 @@
-// The statistics of a table as JSON, their comparison, and whether options fit them.
+// The statistics of a table as JSON, their comparison, and a check whether options fit them.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kBytes = "base64";
 
-/// A text, or its bytes where JSON cannot have them.
+/// A text, or its bytes if JSON cannot represent them.
 Json json_of(const std::string& text) {
   Json json = text;
   if (Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json) return json;

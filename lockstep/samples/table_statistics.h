@@ -1,5 +1,4 @@
-// What the features and targets of a table are computed with: means, deviations and words of the rows that are trained
-// on.
+// The statistics for the features and targets of a table: means, deviations and words of the training rows.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@ namespace lockstep::samples {
 
 struct TableOptions;
 
-/// Of a column of numbers.
+/// The statistics of a column of numbers.
 struct ColumnSpread {
   std::string column;
   double mean = 0;
@@ -30,23 +29,23 @@ struct TableStatistics {
   std::vector<ColumnSpread> numbers;
   std::vector<ColumnWords> categories;
   std::vector<ColumnSpread> targets;  ///< empty where the target is a category
-  std::vector<std::string> classes;   ///< the words of that
+  std::vector<std::string> classes;   ///< the words of the target
   bool standardizes = true;           ///< numbers
   bool standardizes_targets = false;
 
   friend bool operator==(const TableStatistics&, const TableStatistics&) = default;
 };
 
-/// As JSON, exactly. Words that are no UTF-8 are {"base64": ...}.
+/// Exact JSON. Words that are not UTF-8 are {"base64": ...}.
 std::string text_of(const TableStatistics& statistics);
 
-/// Error(data) naming `file` for what text_of() does not write.
+/// Error(data) naming `file` for text that text_of() does not write.
 TableStatistics table_statistics_in(const std::string& text, const std::string& file);
 
 /// "column area: mean 3 then, 4 now"; empty where they are equal.
 std::string difference_between(const TableStatistics& then, const TableStatistics& now);
 
-/// Error(config), naming the key, where options have other columns than the statistics, or scale others.
+/// Error(config), naming the key, if options have other columns than the statistics, or scale other columns.
 void require_columns_of(const TableStatistics& statistics, const TableOptions& options);
 
 }  // namespace lockstep::samples

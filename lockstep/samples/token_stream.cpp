@@ -81,7 +81,7 @@ class DocumentReader final : public StreamReader {
     std::int64_t count;
   };
 
-  // False at the end of the file. A document that cannot be used is an error, or has no tokens.
+  // False at the end of the file. An unusable document is an error, or has no tokens.
   bool read_document() {
     const auto begin = static_cast<std::size_t>(line_);
     if (begin >= text_.size()) return false;
@@ -128,7 +128,7 @@ class DocumentReader final : public StreamReader {
     }
   }
 
-  /// The place of the first token behind the marker; beyond the end without one.
+  /// The position of the first token after the marker; beyond the end without a marker.
   std::size_t answer_in(const std::vector<std::int64_t>& document) const {
     const auto marker = data::byte_tokens(options_.loss_behind);
     const auto found = std::ranges::search(document, marker);
@@ -153,14 +153,14 @@ class DocumentReader final : public StreamReader {
   std::string file_;
   const TokenStreamOptions& options_;
   std::int64_t line_;
-  std::int64_t first_;  // tokens of the next document that samples before have had
+  std::int64_t first_;  // tokens of the next document that earlier samples used
   std::deque<std::int64_t> tokens_;
-  std::deque<bool> counted_;  // whether tokens_ are learnt; empty without a marker
-  std::deque<Piece> pieces_;  // the documents that tokens_ comes from
+  std::deque<bool> counted_;  // whether each of tokens_ counts for the loss; empty without a marker
+  std::deque<Piece> pieces_;  // the source documents of tokens_
   std::int64_t left_out_ = 0;
 };
 
-/// Enough to know the encoding of.
+/// The number of bytes for the detection of the encoding.
 std::string_view first_lines(std::string_view text) {
   constexpr std::size_t kMost = 1 << 20;
   return text.size() <= kMost ? text : text.substr(0, text.substr(0, kMost).rfind('\n') + 1);
@@ -210,7 +210,7 @@ class TokenStream final : public Stream {
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     if (options_.format == "jsonl") {
       data::check_encoding(first_lines(text), file.name());
-    } else if (const auto why = data::why_not_utf8(first_lines(text), file.name())) {  // tokens are bytes all the same
+    } else if (const auto why = data::why_not_utf8(first_lines(text), file.name())) {  // tokens are bytes nevertheless
       log_warning("{}: {}", file.name(), *why);
     }
     const auto reader = documents(shard, {});
@@ -231,7 +231,7 @@ class TokenStream final : public Stream {
   std::deque<data::TokenView> tokens_;  // of files of binary tokens
 };
 
-/// Files as they are, and in place of a folder all files in it, sorted by the bytes of their names.
+/// The files of the list; a folder is replaced by all files in it, sorted by the bytes of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& names, std::string_view key) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;

@@ -26,7 +26,7 @@ std::string without_case(std::string_view name) {
   return plain;
 }
 
-/// The last part of that name: those of users come after ours.
+/// The last part of that name, because users' parts are after ours and take precedence.
 const TransformPart& find_transform(const NamedArguments& item, std::string_view what,
                                     const std::vector<TransformPart>& parts) {
   std::vector<std::string> names;
@@ -85,7 +85,7 @@ Transform transforms_of(const ConfigNode& list, std::string_view what, const std
     try {
       steps.push_back(part.make(options, {name, channels_first}));
     } catch (const Error& error) {
-      // Of a plugin's part the place is its name (train/plugins/error_origin.h).
+      // For a plugin's part, the place of the error names the plugin and the part (train/plugins/error_origin.h).
       const auto from = error.where().find(part.name) == std::string::npos ? "" : error.where() + ": ";
       throw Error(ErrorKind::config, what, from + error.message(), item.position);
     }

@@ -89,7 +89,7 @@ std::string Client::await(Lock& lock, std::uint64_t number, std::optional<Time> 
 bool Client::receive(std::optional<Time> deadline) {
   std::array<char, 16384> buffer;  // NOLINT: filled below
   try {
-    auto count = receive_some(buffer);  // first, as the stream may hold something that the socket does not tell of
+    auto count = receive_some(buffer);  // first, because the stream may hold data that polling the socket does not show
     if (count == 0) {
       if (!wait_for(socket_.get(), POLLIN, deadline)) return false;
       count = receive_some(buffer);
@@ -102,7 +102,7 @@ bool Client::receive(std::optional<Time> deadline) {
   return true;
 }
 
-/// 0: nothing has come.
+/// 0: no data has arrived
 std::size_t Client::receive_some(std::span<char> into) {
   if (stream_) {
     const std::lock_guard lock(stream_mutex_);
@@ -121,7 +121,7 @@ std::size_t Client::receive_some(std::span<char> into) {
   throw Lost("the connection to the store is lost: " + std::generic_category().message(errno));
 }
 
-/// 0: the socket takes nothing now, or has yet to take what the stream holds.
+/// 0: the socket takes no data now, or has still to take what the stream holds
 std::size_t Client::send_some(std::string_view from) {
   if (stream_) {
     const std::lock_guard lock(stream_mutex_);
@@ -139,7 +139,7 @@ std::size_t Client::send_some(std::string_view from) {
   throw Lost("the connection to the store is lost: " + std::generic_category().message(errno));
 }
 
-/// True once the socket has everything that the stream took.
+/// True once the socket has taken everything that the stream took.
 bool Client::flushed() {
   if (!stream_) return true;
   const std::lock_guard lock(stream_mutex_);

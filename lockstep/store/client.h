@@ -55,7 +55,7 @@ class Overdue : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What a client shows to the store of its job.
+/// The credentials that a client presents to the store of its job.
 struct Credentials {
   std::string secret{};                       ///< empty: none
   std::shared_ptr<const net::PeerTls> tls{};  ///< nullptr: the connection is not encrypted
@@ -65,9 +65,9 @@ struct Credentials {
 class Client {
  public:
   /// Makes one attempt to connect. With `tls` a store that does not encrypt is accepted at a loopback address only.
-  /// Errors besides Unreachable: Error(environment) when one side has no or another secret, refuses the certificate of
-  /// the other, or alone wants to encrypt, Error(mismatch) for another version of the protocol, Error(io) for another
-  /// program than a store.
+  /// Errors besides Unreachable: Error(environment) when only one side has a secret or the secrets differ, when one
+  /// side refuses the certificate of the other, or when only one side encrypts; Error(mismatch) for another version of
+  /// the protocol; Error(io) for a program that is not a store.
   Client(const std::string& host, std::uint16_t port, const Credentials& credentials, Time deadline);
   ~Client();
 
@@ -94,8 +94,8 @@ class Client {
   [[noreturn]] void break_off(const std::string& why);
 
   UniqueFd socket_;
-  std::mutex stream_mutex_;                 ///< of the stream, which one thread reads while another one writes
-  std::unique_ptr<net::TlsStream> stream_;  ///< of an encrypted connection
+  std::mutex stream_mutex_;                 ///< guards the stream, which one thread reads while another one writes
+  std::unique_ptr<net::TlsStream> stream_;  ///< for an encrypted connection
   std::mutex mutex_;
   std::condition_variable changed_;
   bool reading_ = false;  ///< one of the waiting threads reads for all of them

@@ -109,7 +109,7 @@ class Talk {
     return moved.bytes > 0;
   }
 
-  /// A certificate that one side refuses is no reason to try again.
+  /// A certificate that one side refuses is no reason to retry.
   [[noreturn]] void fail_for(const Error& error) const {
     if (error.kind() == ErrorKind::environment) {
       fail(ErrorKind::environment, kPlace, "the store at {} and this process do not trust each other: {}", where_,
@@ -143,7 +143,7 @@ class Talk {
        talk.where(), cut_text(answer, 40));
 }
 
-/// Reads the greeting before the rest: it tells whether the other side speaks this version.
+/// Reads the greeting before the rest: it shows whether the other side uses this version.
 Challenge hear_challenge(Talk& talk) {
   auto answer = talk.hear(kGreeting.size());
   if (answer != kGreeting) fail_for(talk, answer);
@@ -168,7 +168,7 @@ void prove_secret(Talk& talk, const std::string& secret, const Nonces& nonces) {
   throw Unreachable("who listens there ends the connection in the middle of its greeting");
 }
 
-/// Without a secret. Called after the other side has answered: until then no process has its end open.
+/// Accepts the user without a secret. Called after the other side has answered: until then no process has its end open.
 void require_same_user(const Talk& talk, int socket) {
   if (!is_of_other_user(socket)) return;
   const auto user = find_peer_user(socket);
@@ -180,7 +180,7 @@ void require_same_user(const Talk& talk, int socket) {
        talk.where(), *user, ::geteuid());
 }
 
-/// The nonce and the store's challenge; inside TLS when both sides want TLS.
+/// Exchanges the nonce and the store's challenge; inside TLS when both sides require TLS.
 std::pair<Challenge, std::string> greet(Talk& talk, const Credentials& credentials, int socket) {
   using Wants = Challenge::Wants;
   for (;;) {

@@ -19,7 +19,7 @@ bool wait_for(int socket, short events, std::optional<Time> deadline);
 /// A connection on which requests can be sent.
 struct StoreConnection {
   UniqueFd socket;                           ///< does not block
-  std::unique_ptr<net::TlsStream> stream{};  ///< of an encrypted connection
+  std::unique_ptr<net::TlsStream> stream{};  ///< for an encrypted connection
 };
 
 /// Connects and completes the handshake. Errors: those of Client().

@@ -81,7 +81,7 @@ Listening listen_at(const std::vector<std::string>& addresses, std::uint16_t por
       auto bound = listen_on(address, listening.port);
       if (bound.error != 0) error = bound.error;
       if (bound.error == EADDRINUSE) break;
-      if (!bound.socket) continue;  // such as ::1 when IPv6 is disabled
+      if (!bound.socket) continue;  // an example is ::1 when IPv6 is disabled
       listening.port = port_of(bound.socket.get());
       listening.sockets.push_back(std::move(bound.socket));
     }

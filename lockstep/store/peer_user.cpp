@@ -50,7 +50,7 @@ bool is_loopback(const sockaddr_storage& address) {
   return is_loopback_address(address_text(reinterpret_cast<const sockaddr&>(address)));
 }
 
-/// As the kernel's tables print an address: each word of four bytes as a number of this machine.
+/// An address in the format of the kernel's tables: each word of four bytes as a number of this machine.
 std::string hex_of(const sockaddr_storage& address, bool as_v6) {
   std::array<std::uint32_t, 4> words = {0, 0, htonl(0xFFFF), 0};
   const auto* v4 = find_v4(address);
@@ -64,7 +64,8 @@ std::string hex_of(const sockaddr_storage& address, bool as_v6) {
   return fmt::format("{}:{:04X}", text, number_of_port(address));
 }
 
-/// The user of the line with these ends, which reads "N: own peer state queues timer retries uid timeout inode ...".
+/// The user in the line with these ends, whose format is "N: own peer state queues timer retries uid timeout inode
+/// ...".
 std::optional<uid_t> find_in(const char* file, const std::string& ends) {
   std::ifstream in(file);
   const std::string table(std::istreambuf_iterator<char>(in), {});
@@ -75,7 +76,7 @@ std::optional<uid_t> find_in(const char* file, const std::string& ends) {
   unsigned long user = 0;
   unsigned long inode = 0;
   fields >> skipped >> skipped >> skipped >> skipped >> user >> skipped >> inode;
-  // The kernel gives a connection that no process has open any more to root, with no inode.
+  // The kernel shows a connection that no process has open any more as root's, with no inode.
   if (!fields || inode == 0) return std::nullopt;
   return static_cast<uid_t>(user);
 }
@@ -89,7 +90,7 @@ std::optional<uid_t> find_peer_user(int socket) {
   const auto line = [&](bool as_v6) {
     return fmt::format(": {} {} ", hex_of(ends->peer, as_v6), hex_of(ends->own, as_v6));
   };
-  // The kernel prints the tables in pieces, between which a line may move out of the reader's sight.
+  // The kernel prints the tables in pieces, and a line that moves between two pieces may be missed.
   constexpr int kReads = 5;
   for (int read = 0; read < kReads; ++read) {
     auto user = v4 ? find_in("/proc/net/tcp", line(false)) : std::nullopt;

@@ -10,8 +10,8 @@ namespace lockstep::store {
 /// nullopt where the other end is not on this host, or no process has it open any more.
 std::optional<uid_t> find_peer_user(int socket);
 
-/// Whether a store that nothing else protects serves this connection, or a client of one uses it: the other end is
-/// another host's, or this user's, or root's.
+/// Whether an unprotected store may serve this connection, or a client may use it: the other end belongs to another
+/// host, to this user, or to root.
 bool is_of_other_user(int socket);
 
 }  // namespace lockstep::store

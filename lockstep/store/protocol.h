@@ -31,10 +31,10 @@ enum class Operation : std::uint64_t {
   cancel,       ///< number of a pending request to cancel; has no answer
   look_up,      ///< number of keys, keys -> for each of them 1 and its value, or 0
 
-  // Of stores with copies (replica.h), which know of the others only `look_up` and `cancel`.
+  // Operations of stores with copies (replica.h); their other processes accept only `look_up` and `cancel`.
   once,  ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
   stand,     ///< -> Standing
-  follow,    ///< Follower -> Copied, once there is something new, or soon
+  follow,    ///< Follower -> Copied, once there is a change, or soon
   vote,      ///< Candidate -> 1 if this member votes for it
   announce,  ///< Announcement -> nothing
 };
@@ -59,7 +59,7 @@ class MessageWriter {
   MessageWriter& keys(const std::vector<std::string>& keys);
   /// Appends the fields of another writer.
   MessageWriter& append(const MessageWriter& other);
-  /// Appends fields that are written already.
+  /// Appends fields that are encoded already.
   MessageWriter& raw(std::string_view fields);
   const std::string& body() const { return body_; }
   /// The message, with its length in front. BadMessage when it is longer than the other side accepts.
@@ -69,7 +69,7 @@ class MessageWriter {
   std::string body_;
 };
 
-/// The begin of an answer, which its result follows.
+/// The begin of an answer; its result follows.
 MessageWriter answer_to(std::uint64_t request, Status status);
 
 /// Reads the fields of a message's body; BadMessage when the body ends early. Returned views point into the body.
@@ -100,7 +100,7 @@ std::size_t bytes_of_message(std::string_view body);
 //   client  LOCKSTEP STORE 2, a nonce
 //   server  LOCKSTEP STORE 2, "secret", "open" or "tls", a nonce
 //           with "tls" both begin TLS here, and this handshake again inside it
-//   client  only with a secret: the proof that it knows it
+//   client  only with a secret: the proof that it has it
 //   server  only with a secret: "ok" and its own proof, or "no"
 //
 // Each message has a fixed length. The greeting is not a valid request of c10d's store or of HTTP: such servers close

@@ -10,11 +10,12 @@
 namespace lockstep::store {
 namespace {
 
-constexpr std::size_t kBytesBeforeStatus = 12;  // of an answer: its length and number
-constexpr int kAnswersInALease = 4;             // that a member gets from the leader at least
-constexpr int kTurnsInALease = 8;               // of candidates
-// Until a voter gives up the one that it has voted for: that one leads within a lease after the vote or never, and then
-// the old leader has lost more than half of its view, and knows it within another lease. One that leads still is right.
+constexpr std::size_t kBytesBeforeStatus = 12;  // the length and the number of an answer
+constexpr int kAnswersInALease = 4;             // the minimum that a member gets from the leader
+constexpr int kTurnsInALease = 8;               // for candidates
+// The time until a voter gives up the candidate for which it voted. That candidate leads within a lease after the vote
+// or never. The old leader has then lost more than half of its view, and detects that within another lease. A leader
+// that still leads is valid.
 constexpr int kLeasesForACandidate = 3;
 
 std::uint64_t number_of(const std::string& answer) { return MessageReader(*first_body(answer)).number(); }
@@ -63,8 +64,8 @@ std::vector<Answer> Replica::request(std::uint64_t connection, std::string_view 
   return answers;
 }
 
-/// The result is kept beside the values, and copied with them: a client whose answer was lost asks again, here or at
-/// the next leader.
+/// The result is stored beside the values, and copied with them: a client whose answer was lost repeats the request,
+/// here or at the next leader.
 void Replica::execute_once(std::uint64_t connection, std::uint64_t number, MessageReader& fields) {
   const auto key = "lockstep/done/" + fields.key();
   const auto request = fields.number();
@@ -132,7 +133,7 @@ bool Replica::hear_candidate(MessageReader& fields, Time now) {
   return true;
 }
 
-/// Somebody has opened a store at the address of one that has moved: the older one counts.
+/// A process has opened a store at the address of one that has moved: the older store takes precedence.
 void Replica::hear_announcement(MessageReader& fields) {
   const auto store = fields.key();
   const auto epoch = fields.number();
@@ -175,8 +176,8 @@ std::uint64_t Replica::all_have() const {
   return least;
 }
 
-/// Nobody else leads for sure while all members were heard during the lease: it counts from the sending of an answer
-/// that they have received.
+/// No other process can lead while the leader has had contact with all members during the lease, which counts from the
+/// sending of an answer that they have received.
 bool Replica::may_answer(Time now) const {
   const auto in_time = [&](const auto& item) {
     return item.second.confirmed && now < *item.second.confirmed + view_.lease;
@@ -193,7 +194,7 @@ void Replica::settle(Time now, Answers& answers) {
   const auto all = all_have();
   if (views_.size() > 1 && all >= views_.back().first) {
     views_.erase(views_.begin(), views_.end() - 1);
-    ++change_;  // which tells the members
+    ++change_;  // the answers to `follow` report it to the members
     for (auto& [id, follower] : followed_) {
       if (follower.pending) answer_follower(follower, now, answers);
     }
@@ -210,7 +211,8 @@ void Replica::answer_follower(Followed& follower, Time now, Answers& answers) {
   follower.sent = now;
 }
 
-/// The views; whether the changes are all, and the first one otherwise; the last one; the keys and values.
+/// Writes the views; whether the changes are complete, and the first one otherwise; the last change; the keys and
+/// values.
 MessageWriter Replica::copied(const Followed& follower) const {
   MessageWriter fields;
   std::vector<View> views;
@@ -231,7 +233,7 @@ bool Replica::may_go_on_with(Ids with) const {
   return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return may_go_on(view.second, with); });
 }
 
-/// The members that this leader has heard during the lease, and itself.
+/// The members from which this leader has received a message during the lease, and itself.
 Ids Replica::heard_members(Time now) const {
   Ids heard = {id_};
   for (const auto& [id, follower] : followed_) {
@@ -240,7 +242,8 @@ Ids Replica::heard_members(Time now) const {
   return heard;
 }
 
-/// Who has had an answer during the lease has not voted for another leader; who has asked may have.
+/// A member that got an answer during the lease has not voted for another leader; one that only sent a request may
+/// have.
 void Replica::drop_lost(Time now) {
   for (const auto& [id, follower] : followed_) {
     if (follower.ended_in_time) ended_in_time_.insert(id);
@@ -342,7 +345,7 @@ Standing Replica::standing_locked(Time now) const {
   std::vector<View> earlier;
   for (const auto& [change, view] : views_) earlier.push_back(view);
   if (!earlier.empty()) earlier.pop_back();
-  // One that was suspended does not know yet that it has lost the others.
+  // A process that was suspended has not yet detected that it lost the other members.
   const bool leads = leads_ && may_go_on_with(heard_members(now));
   return {id_, view_, std::move(earlier), leads, is_free(now), joined_, promised_, leader_};
 }
@@ -426,7 +429,7 @@ bool Replica::note_leader_ended(const std::string& leader, Time now) {
 bool Replica::stand_for_election(std::uint64_t epoch, Time now) {
   const std::lock_guard lock(mutex_);
   if (!is_free(now) || !view_.has(id_) || epoch <= std::max(promised_, view_.epoch)) return false;
-  // Candidates that all stand at once would take each other's votes: after a vote, each waits for another time.
+  // Candidates that stand at the same time would split the votes: after a vote, each waits for a different time.
   const auto own = std::find_if(view_.members.begin(), view_.members.end(), [&](const auto& m) { return m.id == id_; });
   const auto place = 1 + std::distance(view_.members.begin(), own);
   if (now < voted_ + place * view_.lease / kTurnsInALease) return false;
@@ -440,7 +443,7 @@ bool Replica::lead(std::uint64_t epoch, const Ids& ended, const std::vector<Memb
   if (promised_ != epoch || !is_free(now) || !view_.has(id_) || voted_ + view_.lease <= now) return false;
   followed_.clear();
   ended_in_time_.clear();
-  // Only the first may count the old leader as with it: another one may have succeeded that, too.
+  // Only the first candidate may count the old leader as with it: another one may have succeeded that leader, too.
   const bool first =
       std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return is_first(view.second, id_, ended); });
   if (ended_in_time_of_leader_ && first) ended_in_time_.insert(view_.leader());
@@ -451,7 +454,7 @@ bool Replica::lead(std::uint64_t epoch, const Ids& ended, const std::vector<Memb
     members.push_back(member);
     followed_[member.id].heard = now;
   }
-  for (const Member& voter : voters) {  // a member of an earlier view alone
+  for (const Member& voter : voters) {  // only a member of an earlier view
     if (followed_.contains(voter.id)) continue;
     members.push_back(voter);
     followed_[voter.id].heard = now;
@@ -463,7 +466,7 @@ bool Replica::lead(std::uint64_t epoch, const Ids& ended, const std::vector<Memb
   return true;
 }
 
-/// To all others it is another process then, without a copy and without a vote.
+/// Gives this process a new identity: to all other processes it is then another one, without a copy and without a vote.
 void Replica::begin_anew() {
   id_ = random_token();
   promised_ = 0;

@@ -1,5 +1,5 @@
-// One process's copy of a store that several processes have, and its part in who leads. Contains the logic only,
-// without network I/O: the server passes requests to it, and its keeper (replica_keeper.h) everything else.
+// One process's copy of a store that several processes have, and its part in electing the leader. Contains the logic
+// only, without network I/O: the server passes requests to it, and its keeper (replica_keeper.h) everything else.
 #pragma once
 
 #include <lockstep/store/succession.h>
@@ -19,15 +19,15 @@
 
 namespace lockstep::store {
 
-/// The leader executes the requests of clients and withholds each answer until all other members have the changes that
-/// it tells of; any other process answers Status::elsewhere. Members ask the leader for changes (`follow`), and have
-/// all that came before when they ask again. Thread-safe.
+/// The leader executes the requests of clients. It withholds each answer until all other members have the changes that
+/// the answer shows; any other process answers Status::elsewhere. Members request changes from the leader (`follow`);
+/// the next request confirms all earlier changes. Thread-safe.
 class Replica {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::size_t kMostMembers = 5;
 
-  /// `lease`: of the store, if this process is its first leader (View::lease).
+  /// `lease`: the lease of the store, if this process is its first leader (View::lease).
   explicit Replica(std::chrono::milliseconds lease);
 
   // ---- for the server, as Values
@@ -46,22 +46,23 @@ class Replica {
   /// The fields of the next `follow`.
   MessageWriter follower(const Address& own) const;
   enum class Taken { member, outside, refused };
-  /// Takes the answer to a `follow` that was sent at `asked`. outside: there are enough members. refused: it is from a
-  /// leader that this process has given up.
+  /// Handles the answer to a `follow` that was sent at `asked`. outside: there are enough members. refused: the answer
+  /// is from a leader that this process has given up.
   Taken take(std::string_view copied, Time asked, Time now);
-  /// Where the leader of that view is. If this process has voted for another one since, it begins anew, once it has
-  /// waited for that one in vain.
+  /// Sets the address of the leader of that view. If this process has voted for another candidate since, it starts
+  /// again, once it has waited for that candidate without success.
   void follow_leader(const Address& leader, const View& view, Time now);
-  /// Nothing is known of a leader any more.
+  /// Clears the address of the leader.
   void forget_leader();
-  /// The process of the leader was found to have ended; whether `now` is during the lease.
+  /// Records that the process of the leader has ended; returns whether `now` is during the lease.
   bool note_leader_ended(const std::string& leader, Time now);
   /// Votes for itself; false when it may not, or not yet.
   bool stand_for_election(std::uint64_t epoch, Time now);
-  /// Leads in that epoch, without those that have ended, and with those that have voted for it. False when it has voted
-  /// for another since, or the votes are older than the lease.
+  /// Becomes the leader in that epoch, without the members that have ended, and with those that have voted for it.
+  /// False when it has voted for another candidate since, or the votes are older than the lease.
   bool lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now);
-  /// Members whose connection to this leader has ended; and that their process was found to have ended, too.
+  /// The members whose connection to this leader has ended. The second function records that the process of one of them
+  /// has ended, too.
   std::vector<Member> lost_members() const;
   void note_member_ended(const std::string& member, Time now);
 
@@ -69,16 +70,16 @@ class Replica {
   struct Followed {
     std::optional<std::uint64_t> connection{};
     std::optional<std::uint64_t> pending{};  ///< number of its request
-    std::optional<std::uint64_t> has{};      ///< its copy, as a number of changes; nullopt: of another leader
+    std::optional<std::uint64_t> has{};      ///< the number of changes in its copy; nullopt: a copy of another leader
     Time heard{};
     Time asked{};
     std::optional<Time> sent{};       ///< its last answer, on this connection
-    std::optional<Time> confirmed{};  ///< when the last answer was sent that it has received
+    std::optional<Time> confirmed{};  ///< when the last answer that it has received was sent
     bool ended = false;
     bool ended_in_time = false;
   };
   struct Held {
-    std::uint64_t change = 0;  ///< that the members must have
+    std::uint64_t change = 0;  ///< the change that the members must have
     Answer answer;
   };
   using Answers = std::vector<Answer>;
@@ -116,16 +117,16 @@ class Replica {
   std::unordered_map<std::string, std::uint64_t> last_change_;
 
   bool leads_ = false;
-  std::deque<std::pair<std::uint64_t, View>> views_;  ///< the last one that all its members have, and those since
+  std::deque<std::pair<std::uint64_t, View>> views_;  ///< the last view that all its members have, and the views since
   std::map<std::string, Followed, std::less<>> followed_;
   Ids ended_in_time_;  ///< members of these views that have ended before they could vote for another leader
   std::deque<Held> held_;
 
   bool joined_ = false;
-  bool orphaned_ = false;  ///< its leader has ended, or it leads no more
+  bool orphaned_ = false;  ///< its leader has ended, or this process stopped leading
   bool ended_in_time_of_leader_ = false;
-  std::optional<Time> heard_;      ///< of its leader
-  std::optional<Time> confirmed_;  ///< when it asked the leader for its last answer as a member
+  std::optional<Time> heard_;      ///< the last message from its leader
+  std::optional<Time> confirmed_;  ///< when it requested the leader's last answer as a member
   std::uint64_t promised_ = 0;
   Time voted_{};
   Address leader_;

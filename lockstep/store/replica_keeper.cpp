@@ -19,7 +19,7 @@ constexpr milliseconds kLook(50);
 constexpr milliseconds kProbe(400);
 constexpr milliseconds kAnnounce(200);
 constexpr milliseconds kAskAgain(500);   // where there are enough members
-constexpr milliseconds kPatience(2000);  // with a member before this one that could succeed, too
+constexpr milliseconds kPatience(2000);  // for a member with precedence over this one that could also succeed
 constexpr milliseconds kConnect(1000);
 
 std::string text_of(const Address& address) { return host_and_port(address.host, address.port); }
@@ -55,7 +55,7 @@ void ReplicaKeeper::run() {
         search();
         pause(kLook);
       }
-    } catch (const std::exception&) {  // no memory or no descriptors: the members notice that this one is silent
+    } catch (const std::exception&) {  // no memory or no descriptors: the members detect that this one is silent
       pause(kAskAgain);
     }
   }
@@ -78,7 +78,7 @@ std::unique_ptr<Client> ReplicaKeeper::connect(const Address& address, milliseco
 
 // ---- following
 
-/// False when the leader is unknown or lost.
+/// Follows the leader. False when the leader is unknown or lost.
 bool ReplicaKeeper::follow(const Standing& self) {
   if (self.leader.empty() || self.leader == options_.own) return false;
   try {
@@ -105,7 +105,7 @@ bool ReplicaKeeper::follow(const Standing& self) {
     told_ = view.leader();
     if (taken == Replica::Taken::outside) pause(kAskAgain);
     return true;
-  } catch (const std::exception&) {  // however it was lost: who else leads is for search() to find
+  } catch (const std::exception&) {  // for any cause of the loss, search() finds the next leader
     use(nullptr);
     return false;
   }
@@ -191,7 +191,7 @@ void ReplicaKeeper::look_after_members() {
   }
 }
 
-/// A process that is started again where the store was opened would open a new one.
+/// Redirects the opening address: a process that restarts there would otherwise open a new store.
 void ReplicaKeeper::announce_leader(const Standing& self) {
   const auto is_there = [this](const Member& member) { return member.address == options_.endpoint; };
   const auto& members = self.view.members;
@@ -202,7 +202,7 @@ void ReplicaKeeper::announce_leader(const Standing& self) {
     announcement.text(self.view.store).number(self.view.epoch);
     write(announcement, options_.own);
     connect(options_.endpoint, kProbe)->ask(Operation::announce, announcement, Clock::now() + kProbe);
-  } catch (const std::exception&) {  // nobody is there, or a store of another job with another secret
+  } catch (const std::exception&) {  // no process listens there, or it is a store of another job with another secret
   }
 }
 

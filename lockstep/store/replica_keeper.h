@@ -1,5 +1,6 @@
-// The keeper of a replica: a thread that follows the leader of a store with copies, finds another one when that is
-// lost, leads where the rules say so (succession.h), and tells the address where a store was opened where it is now.
+// The keeper of a replica: a thread that follows the leader of a store with copies, finds another leader when that one
+// is lost, leads where the rules allow it (succession.h), and reports the leader's address to the store's opening
+// address.
 #pragma once
 
 #include <lockstep/store/client.h>
@@ -18,9 +19,9 @@ namespace lockstep::store {
 
 struct KeeperOptions {
   Address own;       ///< at which the other members reach this process
-  Address endpoint;  ///< that everybody knows; it may be the own one
+  Address endpoint;  ///< the well-known address; it may be the same as `own`
   Credentials credentials{};
-  std::function<void(const std::string&)> tell{};  ///< where the store is led from now on
+  std::function<void(const std::string&)> tell{};  ///< reports the address of a new leader
 };
 
 class ReplicaKeeper {
@@ -46,13 +47,13 @@ class ReplicaKeeper {
 
   const std::shared_ptr<Replica> replica_;
   const KeeperOptions options_;
-  std::set<Address> hints_;  ///< where others have said that members are
+  std::set<Address> hints_;  ///< addresses of members, as other processes reported them
   Address followed_;         ///< the leader to which client_ is connected
-  std::string told_;         ///< the leader that was told of
+  std::string told_;         ///< the leader that was reported last
   std::optional<Time> leaderless_;
   Time announced_{};
 
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards the members below
   std::condition_variable wake_;
   bool stop_ = false;
   std::shared_ptr<Client> client_;

@@ -35,7 +35,8 @@ class Server::Running {
     ::pthread_setname_np(::pthread_self(), "lockstep-store");
     try {
       loop_.run();
-    } catch (const std::exception& error) {  // out of memory or descriptors; clients see that their connections end
+    } catch (const std::exception& error) {
+      // Out of memory or descriptors; clients detect the ends of their connections.
       log_error("the store where the ranks meet ends: {}", error.what());
     }
     loop_.close();

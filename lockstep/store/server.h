@@ -18,12 +18,12 @@ struct StoreServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
   std::string
-      secret{};  ///< empty: every client that speaks the protocol is accepted; at loopback, of this user or root
+      secret{};  ///< empty: accepts each client that uses the protocol; at loopback, only those of this user or root
   /// Encrypts all connections and accepts only clients with a certificate. No effect on loopback addresses alone, which
   /// no other host reaches. nullptr: no encryption.
   std::shared_ptr<const net::PeerTls> tls{};
 
-  /// One copy of several, instead of a store of its own.
+  /// The copy to serve, for a store with several copies, instead of a store of its own.
   std::shared_ptr<Replica> replica{};
 
   /// The time limits of the whole handshake, and of receiving a message once its first byte has arrived.

@@ -32,9 +32,9 @@ constexpr std::uint64_t kWake = 0;  // ids of epoll events: kWake, then the list
 constexpr std::size_t kReadAtOnce = 64 << 10;
 using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
-constexpr std::size_t kMostInVain = 4096;  // from one that was refused; what our own clients had on the way is less
+constexpr std::size_t kMostInVain = 4096;  // accepted bytes from a refused client; our own clients had fewer in transit
 constexpr milliseconds kPauseWithoutDescriptors(200);
-constexpr milliseconds kTick(20);  // of a store with copies
+constexpr milliseconds kTick(20);  // for a store with copies
 
 /// Thrown to close a connection. `what` is the reason for the log; empty: no log line.
 class Unwelcome : public std::runtime_error {
@@ -135,7 +135,7 @@ void ServerLoop::accept_from(int listener) {
         accepts_again_ = Clock::now() + kPauseWithoutDescriptors;
         refusals_.note("connections to the store", words_of(errno), Clock::now());
       }
-      return;  // no connection is waiting, or a client gave up meanwhile: epoll reports further connections
+      return;  // no connection is waiting, or a client closed it meanwhile: epoll reports further connections
     }
     welcome(std::move(socket), name_of(address));
   }
@@ -174,7 +174,7 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
         handle_input(id, peer);
         // A client that connects only to test whether the port is open is not logged.
         if (received == Received::end) throw Unwelcome(peer.in.empty() ? "" : "it ended in the middle of a message");
-        // The socket does not tell of what the TLS stream holds.
+        // Polling the socket does not show data that the TLS stream holds.
       } while (peer.stream && peer.stage != Stage::tls && received == Received::some);
     }
   } catch (const Unwelcome& why) {
@@ -183,7 +183,7 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
     drop(id, why.what());
   } catch (const Error& why) {
     if (peer.stage == Stage::member) {
-      drop(id, why.kind() == ErrorKind::io ? "" : why.message());  // a process that ends says no goodbye
+      drop(id, why.kind() == ErrorKind::io ? "" : why.message());  // a process that is killed does not close TLS
     } else {
       refuse(peer, "", why.message());
     }
@@ -191,7 +191,7 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
   drop_broken();
 }
 
-/// Before the handshake is complete, no more bytes are read than the current message of the handshake has.
+/// Before the handshake is complete, reads no more bytes than the current message of the handshake has.
 ServerLoop::Received ServerLoop::receive(Peer& peer) {
   std::array<char, kReadAtOnce> buffer;  // NOLINT: filled below
   std::size_t most = buffer.size();

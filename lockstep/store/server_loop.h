@@ -39,15 +39,15 @@ class ServerLoop {
   enum class Stage {
     hello,    ///< the client has to send its greeting
     tls,      ///< both sides are in the handshake of TLS
-    proof,    ///< the client has to prove that it knows the secret
+    proof,    ///< the client has to prove that it has the secret
     member,   ///< the client may send requests
-    refused,  ///< the client was told so, and has to close the connection
+    refused,  ///< the client got the reason, and has to close the connection
   };
 
   struct Peer {
     UniqueFd socket{};
     std::string address{};
-    std::unique_ptr<net::TlsStream> stream{};  ///< of an encrypted connection, from Stage::tls on
+    std::unique_ptr<net::TlsStream> stream{};  ///< for an encrypted connection, from Stage::tls on
     Stage stage = Stage::hello;
     Nonces nonces{};
     Time came{};
@@ -55,7 +55,7 @@ class ServerLoop {
     std::string in{};   ///< received bytes that are not a complete message yet
     std::string out{};  ///< bytes to send
     bool waits_to_send = false;
-    std::size_t heard_in_vain = 0;  ///< bytes since it was refused
+    std::size_t heard_in_vain = 0;  ///< bytes received since it was refused
   };
   using Id = std::uint64_t;
 

@@ -1,4 +1,4 @@
-// Majority rules over views: who may go on, succeed or vote, and which of the processes that were probed leads.
+// Majority rules over views: which process may continue, succeed or vote, and which of the probed processes leads.
 #include <lockstep/store/succession.h>
 
 #include <algorithm>

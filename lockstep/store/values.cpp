@@ -160,7 +160,7 @@ void Values::go_on(const Asker& asker, Answers& answers) {
 
 void Values::cancel(const Asker& asker) {
   const auto found = waits_.find(asker);
-  if (found == waits_.end()) return;  // the request was answered meanwhile
+  if (found == waits_.end()) return;  // the request has been answered already
   const auto there = waiting_for_.find(found->second.keys[found->second.next]);
   std::erase(there->second, asker);
   if (there->second.empty()) waiting_for_.erase(there);

@@ -29,7 +29,7 @@ class Values {
   /// Drops the requests of a connection that ended.
   void forget(std::uint64_t connection);
 
-  /// The value of a key, which the next change of it ends; nullptr: there is none.
+  /// The value of a key, valid until the key's next change; nullptr: no such key.
   const std::string* find(const std::string& key) const;
   /// Sets or removes (nullopt) a key for which no request waits.
   void assign(const std::string& key, std::optional<std::string> value);

@@ -1,4 +1,4 @@
-// The view of a store with copies: which processes have one, and which of them leads.
+// The view of a store with copies: the processes that have a copy, and the leader among them.
 #pragma once
 
 #include <lockstep/store/protocol.h>
@@ -20,32 +20,32 @@ struct Address {
 };
 
 struct Member {
-  std::string id;  ///< of its process: random
+  std::string id;  ///< the random id of its process
   Address address;
 };
 
-/// Every member has every write that was acknowledged, as of the newest view. Only the leader makes a new one.
+/// Every member of the newest view has every acknowledged write. Only the leader makes a new view.
 struct View {
-  std::string store;                   ///< the name of the store, random; empty: there is none yet
-  std::uint64_t epoch = 0;             ///< each leader has an own one, greater than all before
+  std::string store;                   ///< the name of the store, random; empty: no store yet
+  std::uint64_t epoch = 0;             ///< each leader has its own epoch, greater than all before
   std::uint64_t version = 0;           ///< counts the views of the store
-  std::chrono::milliseconds lease{0};  ///< a member that was silent for so long may be dropped, or be succeeded
-  std::vector<Member> members;         ///< the leader, then the others in the order of their arrival
+  std::chrono::milliseconds lease{0};  ///< a member that was silent for this long may be dropped, or be succeeded
+  std::vector<Member> members;         ///< the leader, then the other members in the order in which they joined
 
   bool has(std::string_view id) const;
   std::string leader() const { return members.empty() ? "" : members.front().id; }
 };
 
-/// What a process says of itself to everybody, but for `earlier`.
+/// The state that a process reports to any other process; `earlier` only to some.
 struct Standing {
   std::string id;
-  View view{};                  ///< of its copy
-  std::vector<View> earlier{};  ///< those before it, back to the last one that all its members have had
+  View view{};                  ///< the view of its copy
+  std::vector<View> earlier{};  ///< the views before it, back to the last one that all its members have had
   bool leads = false;
   bool free = false;           ///< it has lost its leader, and may vote
-  bool joined = false;         ///< its copy is as new as the leader's, or there are enough others
-  std::uint64_t promised = 0;  ///< the greatest epoch that it has voted for
-  Address leader{};            ///< where it believes the leader to be
+  bool joined = false;         ///< its copy is as new as the leader's, or there are enough other members
+  std::uint64_t promised = 0;  ///< the greatest epoch for which it has voted
+  Address leader{};            ///< the leader's address as far as it is known
 };
 
 void write(MessageWriter& writer, const Address& address);

@@ -35,7 +35,7 @@ void require_device(std::string_view device, const World& world, const CudaDevic
       fail(ErrorKind::config, kWhere, "{} was asked for, and this process sees {}, numbered from 0", device,
            describe(devices));
     }
-    if (world.local_size <= 1 || may_share) return;  // where it is unknown, ranks compare their devices when they meet
+    if (world.local_size <= 1 || may_share) return;  // where it is unknown, the rendezvous compares devices
     fail(ErrorKind::config, kWhere,
          "{} was asked for on {} ranks of this host, and a rank needs a device of its own; use system.device=cuda, "
          "which gives each the device of its local rank, or let them share it with parallel.backend=staged",

@@ -1,5 +1,5 @@
-// The batches of a run on a device, one ahead: while the device computes a step, a thread takes the next batch and
-// moves it there.
+// The batches of a run on a device, prefetched by one: while the device computes a step, a thread takes the next batch
+// and moves it to the device.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
@@ -17,10 +17,10 @@
 
 namespace lockstep::train {
 
-/// As the batches of `source`, in their order and with their errors, after `move`. One consumer thread.
+/// The batches of `source` after `move`, in the same order and with the same errors. One consumer thread.
 class DeviceFeed final : public samples::Batches {
  public:
-  /// Begins to move a batch, on the feed's thread. What it returns is called by the consumer before it uses the batch.
+  /// Starts to move a batch, on the feed's thread. The consumer calls the returned function before it uses the batch.
   using Arrived = std::function<void()>;
   using Move = std::function<Arrived(samples::Batch&)>;
 
@@ -29,11 +29,11 @@ class DeviceFeed final : public samples::Batches {
 
   void start(std::int64_t epoch, std::int64_t step) override;
   std::optional<samples::Batch> next() override;
-  /// Of the batches that `next` has given.
+  /// The position of the batches that `next` has returned.
   std::int64_t left_out() const override { return left_out_; }
 
  private:
-  /// What `source` gave for one call.
+  /// The result of one call to `source`.
   struct Taken {
     std::optional<samples::Batch> batch;
     Arrived arrived;
@@ -51,11 +51,11 @@ class DeviceFeed final : public samples::Batches {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Taken> ahead_;
-  bool ended_ = false;  ///< of the thread: asked to, or nothing comes any more
+  bool ended_ = false;  ///< the thread must end, or there are no more batches
   std::thread thread_;
 };
 
-/// Moves the tensors of batches to a CUDA device through pinned memory, on a stream of its own.
+/// Moves the tensors of batches to a CUDA device through pinned memory, on its own stream.
 DeviceFeed::Move move_to(const c10::Device& device);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// The kinds of parts: what is done with all of them, such as listing, needs one line here for each.
+// The kinds of parts: an operation on all kinds, such as listing, needs only one line per kind here.
 #pragma once
 
 #include <lockstep/train/parts.h>
@@ -31,7 +31,7 @@ inline bool is_list_item(std::string_view section) {
   return section == "transform" || section == "metric" || section == "callback";
 }
 
-/// `parts`, or those that Lockstep brings where a program made its configuration without any.
+/// `parts`, or the parts of Lockstep if a program made its configuration without any.
 const Parts& parts_or_shipped(const std::shared_ptr<const Parts>& parts);
 
 /// The names of all parts of a list, each once.
@@ -46,7 +46,7 @@ std::vector<std::string> names_of(const std::vector<Part>& parts) {
 
 [[noreturn]] void fail_unknown_part(const std::vector<std::string>& names, std::string_view name, std::string_view key);
 
-/// The part of that name. Error(config) with `key` and what may be meant when there is none.
+/// The part of that name. Error(config) with `key` and a suggestion when there is no such part.
 template <typename Part>
 const Part& part_named(const std::vector<Part>& parts, std::string_view name, std::string_view key) {
   const auto* part = find_part(parts, name);
@@ -54,7 +54,7 @@ const Part& part_named(const std::vector<Part>& parts, std::string_view name, st
   return *part;
 }
 
-/// The options of the part that a section names: as they were read, or the part's defaults.
+/// The options of the part that a section names: the values that were read, or the part's defaults.
 template <typename Section, typename Part>
 const PartOptions& options_of(const Section& section, const Part& part) {
   return section.options_of == part.name ? section.options : part.options;

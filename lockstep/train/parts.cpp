@@ -101,7 +101,7 @@ DataPart criteo() {
           .example = [](const PartOptions&) { return samples::criteo_example(); }};
 }
 
-/// A data set of which a plan reads a sample.
+/// A data set from which a plan reads a sample.
 template <typename Options>
 DataPart from_files(std::string name, std::string doc,
                     std::shared_ptr<const samples::Dataset> (*load)(const Options&, data::Split)) {

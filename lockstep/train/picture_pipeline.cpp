@@ -35,10 +35,10 @@ data::TransformValue value_of(const ConfigNode& node, std::string_view what) {
   return node.scalar;
 }
 
-/// The configuration's transforms as the specs from which data/ builds them. Reads a list such as
-/// `[random_crop: {size: 32, padding: 4}, hwc2chw]`. A scalar that is a number becomes one, other scalars are text.
-/// Error(config), with the place in the file, for anything that is not a name with arguments of those kinds; names and
-/// arguments themselves are checked by data::build_transforms. `what` is the list's key.
+/// The configuration's transforms as the specs from which data/ builds them. Reads a list such as `[random_crop: {size:
+/// 32, padding: 4}, hwc2chw]`. A scalar that is a number becomes one, other scalars are text. Error(config), with the
+/// place in the file, for any item that is not a name with arguments of those kinds; names and arguments themselves are
+/// checked by data::build_transforms. `what` is the list's key.
 std::vector<data::TransformSpec> transform_specs(const ConfigNode& list, std::string_view what) {
   std::vector<data::TransformSpec> specs;
   for (const auto& item : read_named_list(list, what)) {
@@ -52,7 +52,7 @@ std::vector<data::TransformSpec> transform_specs(const ConfigNode& list, std::st
   return specs;
 }
 
-/// The steps for evaluation when none are given: pictures as training sees them, but for what is left to chance.
+/// The default steps for evaluation: those of training without the random ones.
 std::vector<data::TransformSpec> without_chance(std::vector<data::TransformSpec> specs) {
   std::erase_if(specs, [](const auto& spec) { return spec.name.starts_with("random_"); });
   return specs;

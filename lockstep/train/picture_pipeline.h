@@ -1,4 +1,4 @@
-// The preparation of stored pictures, as the configuration's transforms say.
+// The preparation of stored pictures by the configuration's transforms.
 #pragma once
 
 #include <lockstep/data/dataset.h>

@@ -55,7 +55,7 @@ class RankLog {
  public:
   RankLog(const RunConfig& config, const World& world, const WorkDir& work_dir, bool may_go_on) {
     LogOptions options{world.rank, world.size, config.system.log_level, work_dir.log(world.rank), /*console=*/false};
-    // Console writes what people should see; the log's own console would repeat it.
+    // Console writes the output for users; the log's own console would repeat it.
     try {
       work_dir.make();
       start_logging(options);
@@ -97,7 +97,7 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
   return callbacks;
 }
 
-// Replicas that differ mean that training went wrong unseen: better no result than a wrong one.
+// Different replicas mean an undetected error in training: no result is better than a wrong one.
 void require_equal_replicas(const std::string& hash, const Group& group) {
   auto own = torch::empty({static_cast<std::int64_t>(hash.size())}, torch::kByte);
   std::memcpy(own.data_ptr(), hash.data(), hash.size());
@@ -108,7 +108,7 @@ void require_equal_replicas(const std::string& hash, const Group& group) {
   }
 }
 
-// Of the model as a whole. Rank 0 alone reads what is on servers.
+// The hash of the whole model. Only rank 0 reads the tensors on servers.
 std::string hash_of_model(const Session& session, const NamedTensors& model_state, const Group& group) {
   auto own = sha256_of(model_state);
   require_equal_replicas(own, group);
@@ -136,7 +136,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
 
 void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
                    const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
-  std::optional<Error> failed;  // the first; what there is room for is written all the same
+  std::optional<Error> failed;  // the first error; files for which there is room are still written
   const auto leave = [&](const std::function<void()>& write) {
     const auto problem = problem_of(write);
     if (problem && !failed) failed = problem;
@@ -166,7 +166,7 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
       failed->position());
 }
 
-// `goes_on`: with what ranks have in memory, whatever has become of the disk since the start.
+// `goes_on`: the run continues from the memory of ranks, even if the disk has failed since the start.
 void prepare(bool goes_on, const std::function<void()>& write) {
   try {
     write();
@@ -186,7 +186,7 @@ void prepare_folders(const RunConfig& config, const WorkDir& work_dir, bool goes
   });
 }
 
-// Before the work that ends with these files.
+// Checked before the work whose results these files are.
 void require_no_folder(const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(file, unknown)) return;
@@ -194,7 +194,7 @@ void require_no_folder(const std::filesystem::path& file) {
        "{} is a folder, and the run leaves a file of that name; remove it, or choose another folder", file.string());
 }
 
-// Only now that this run may go on there: one that is refused leaves everything as it was.
+// Only after the check that this run may continue there: a rejected run must not change any file.
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on, const std::string& table) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
@@ -215,7 +215,7 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
   if (!table.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.table(), table); });
 }
 
-/// Where the run began from whose checkpoint this one goes on; empty: it begins.
+/// The initial weights of the run from whose checkpoint this one continues; empty: this run starts from the beginning.
 std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
   const auto& resume = config.checkpoint.resume;
   if (goes_on || (resume == "auto" && !list_checkpoints(checkpoint_folder_of(config)).empty())) {
@@ -224,8 +224,8 @@ std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
   return resume == "auto" || resume == "none" ? std::filesystem::path() : std::filesystem::path(resume);
 }
 
-/// What a table is read with, on all ranks (learned_table.h): those of the run that this one goes on from, whatever has
-/// become of its file since; for a new one those of the file. A collective.
+/// The statistics for a table, on all ranks (learned_table.h): those of the run from which this one continues, even if
+/// the file has changed since; for a new run those of the file. A collective.
 std::string learned_table(const RunConfig& config, const Group& group, Console& console, bool goes_on) {
   if (!has_table(config)) return {};
   std::string table;
@@ -243,7 +243,7 @@ std::string learned_table(const RunConfig& config, const Group& group, Console& 
   return share_text(table, group);
 }
 
-// The result of a run that a signal ended: that of this rank, else the usual one, SIGTERM.
+// The result of a run that a signal ended: this rank's signal, else the usual one, SIGTERM.
 RunResult end_early(const RunConfig& config, const Session& session, std::shared_ptr<StopSignals> signals,
                     Console& console) {
   console.clear_progress();
@@ -281,7 +281,7 @@ RunConfig with_scaled_rate(RunConfig config, const Group& group, Console& consol
   return config;
 }
 
-// What cannot be kept is gone: the others, or the newest checkpoint, have it.
+// State that cannot be kept is dropped: other ranks, or the newest checkpoint, have it.
 void keep_state(Kept& kept, Session& session) {
   try {
     kept.unverified = session.unverified();
@@ -294,7 +294,7 @@ void keep_state(Kept& kept, Session& session) {
   }
 }
 
-// From a session that is ready to train.
+// Runs a session that is ready to train.
 RunResult train_session(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
                         Session& session, Console& console, std::shared_ptr<StopSignals> signals) {
   if (!session.train(make_callbacks(config, program, work_dir, session, console, group.rank()), *signals)) {
@@ -309,7 +309,7 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   return result;
 }
 
-/// What workers have in memory, where the servers have the rows that go with it.
+/// The workers' state in memory, if the servers have the matching rows.
 std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfig& config,
                                         std::optional<ResumePoint> in_memory, Kept& kept, Console& console) {
   const auto step = in_memory ? std::optional(in_memory->state.step) : std::nullopt;
@@ -366,13 +366,13 @@ RunResult train_and_report(const RunConfig& given, const Program& parts, const G
   try {
     result = train_session(config, program, group, work_dir, session, console, signals);
     session.finish(result.ended_by);
-    // Whoever leaves needs no other rank any more, and no other needs it.
+    // A rank that leaves does not need other ranks, and no other rank needs it.
     if (recovers) {
       kept.result = result;
       barrier(everyone);
     }
   } catch (const Error& error) {
-    // Workers that are apart have made different steps.
+    // Asynchronous workers have completed different numbers of steps.
     if (is_loss(error) && !(is_served_mode(config.parallel) && most_ahead(config.parallel.server)))
       keep_state(kept, session);
     throw;
@@ -392,7 +392,7 @@ std::vector<LockedFolder> locked_folders(const RunConfig& config) {
   return folders;
 }
 
-/// As a worker or a server, of which the last ranks of the job are. A server leaves stop signals to the workers.
+/// Runs as a worker or as a server; the last ranks of the job are servers. Only workers handle stop signals.
 RunResult run_with_servers(const RunConfig& config, const Program& parts, const Group& everyone, int servers,
                            const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows,
                            const std::shared_ptr<StopSignals>& signals) {
@@ -453,7 +453,7 @@ RunResult run_as_rank(const RunConfig& asked, const Program& parts, std::optiona
 RunResult run_training(const RunConfig& given, const Program& parts, std::optional<Group>& group) {
   const auto config = config_of(parts, given);
   check_run_config(config);
-  complete_program(parts, config);  // its errors come before anything is written
+  complete_program(parts, config);  // its errors are thrown before any file is written
   if (can_rejoin(*group)) return run_as_rank(config, parts, group);
   try {
     return run_as_rank(config, parts, group);

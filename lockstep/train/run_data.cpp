@@ -16,7 +16,7 @@ data::Remainder remainder_of(const std::string& name) {
   return name == "exact" ? data::Remainder::exact : data::Remainder::drop;
 }
 
-// The sampler would say the same without the keys.
+// The sampler would report the same without the names of the keys.
 void require_one_batch(const data::SamplerOptions& sampler, std::string_view dataset) {
   if (sampler.global_batch_size > sampler.dataset_size && sampler.remainder != data::Remainder::exact) {
     fail(ErrorKind::config, "data.global_batch_size",
@@ -34,7 +34,7 @@ void require_one_batch(const data::SamplerOptions& sampler, std::string_view dat
        sampler.dataset_size, most > 0 ? fmt::format("give at most {}, ", most) : "use fewer ranks, ");
 }
 
-// Batches are counted as the configuration counts them: the last one, padded, is full only by a global size.
+// Batches are counted by the global size of the configuration: only then the last, padded batch counts as full.
 data::SamplerOptions with_batch(const DataConfig& config, data::SamplerOptions sampler) {
   if (config.global_batch_size) {
     sampler.global_batch_size = *config.global_batch_size;

@@ -21,17 +21,17 @@ struct RankData {
   data::ShardedSampler sampler;
   data::LoaderOptions loading;
   std::vector<std::string>
-      reports{};  ///< for people: what of the files was left out, or read otherwise than they may think
+      reports{};  ///< for users: items of files that were left out, or that were read in an unexpected way
 
-  /// On a CUDA device they are there already, copied while the one before was used; else on the CPU.
+  /// The batches, on the CUDA device (copied while the previous one is used), else on the CPU.
   std::unique_ptr<samples::Batches> batches(const c10::Device& device) const;
 
-  /// Makes the first batch, if this rank has one, and nothing of it. Errors as those of the batches.
+  /// Makes the first batch, if this rank has one, and discards it. Errors as those of the batches.
   void try_first_batch() const;
 };
 
-/// Shuffled and augmented as configured. Error(data), Error(io) from the files; Error(config) when nothing would be
-/// left to train on.
+/// Shuffled and augmented as configured. Error(data), Error(io) from the files; Error(config) when no training data
+/// would be left.
 RankData load_train_data(const RunConfig& config, const Program& program, int rank, int world_size);
 
 /// The test split in its own order, every sample on exactly one rank; nullopt when the program has none. Errors as

@@ -42,7 +42,7 @@ GroupOptions run_group_options(const RunConfig& run) {
   return options;
 }
 
-// Devices are asked for only where some are needed: a process that has asked can no longer fork.
+// Devices are queried only if they are needed: a process cannot fork after a query.
 void require_devices(const RunConfig& config, const World& world) {
   const auto backend = lockstep::detail::with_environment(run_group_options(config), current_environment()).backend;
   const bool may_share = lockstep::detail::may_share_devices(backend);

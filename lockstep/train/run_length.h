@@ -12,7 +12,7 @@ struct RunLength {
   std::int64_t batches_per_epoch = 0;  ///< of each rank
   std::int64_t steps_per_epoch = 0;    ///< ceil(batches_per_epoch / train.accumulate); the last step may be smaller
   std::int64_t total_steps = 0;        ///< train.epochs in steps or train.steps, whichever comes first
-  std::int64_t epochs = 0;             ///< those begun; the last may be cut short
+  std::int64_t epochs = 0;             ///< epochs that are started; the last one may be incomplete
   Schedule schedule;
 };
 

@@ -27,14 +27,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook(50);
 constexpr std::chrono::seconds kOfAnother(10);  // for a run that is ending
-constexpr std::chrono::seconds kOfThisJob(2);   // whoever started this rank has given that one up
+constexpr std::chrono::seconds kOfThisJob(2);   // the launcher of this rank has given up the previous process
 constexpr std::chrono::seconds kOfOneName(30);  // the same job, or another without a name
 constexpr const char* kFile = "lock";           // in the folder
-constexpr const char* kNoName = "none";         // torchrun's, for jobs without --rdzv_id
+constexpr const char* kNoName = "none";         // torchrun's name for jobs without --rdzv_id
 
 std::string reason() { return std::generic_category().message(errno); }
 
-/// What the file says of the last that took it.
+/// The record in the file about the last holder.
 nlohmann::json holder_of(const std::filesystem::path& file) {
   auto holder = nlohmann::json::parse(read_file(file).value_or(""), nullptr, /*allow_exceptions=*/false);
   return holder.is_object() ? holder : nlohmann::json::object();
@@ -59,7 +59,7 @@ void write_holder(int file, const std::string& job) {
       {"job", job},
   };
   const std::string text = holder.dump() + "\n";
-  // For messages only: the lock is what counts.
+  // Only for messages: the kernel lock decides.
   if (::ftruncate(file, 0) != 0 || ::pwrite(file, text.data(), text.size(), 0) < 0) {
     log_debug("cannot write who holds the lock: {}", reason());
   }
@@ -77,7 +77,7 @@ RunLock::RunLock(std::vector<LockedFolder> folders, std::string job) : job_(std:
   for (auto& folder : folders) locks_.push_back({std::move(folder), {}});
 }
 
-// Two of the folders may be one, by whatever names.
+// Two of the paths may name the same folder.
 bool RunLock::is_held(const UniqueFd& file) const {
   struct stat wanted {};
   if (::fstat(file.get(), &wanted) != 0) return false;
@@ -103,7 +103,7 @@ bool RunLock::try_to_take(Held& lock) {
   return true;
 }
 
-// Why it cannot be had; empty when this run may go on.
+// The reason why the lock is not available; empty when this run may continue.
 std::string RunLock::take(Held& lock, std::chrono::milliseconds patience, Console& console) {
   if (lock.file || try_to_take(lock)) return "";
   const auto& [folder, key] = lock.folder;
@@ -127,7 +127,7 @@ std::string RunLock::take(Held& lock, std::chrono::milliseconds patience, Consol
       folder.string(), words_about(holder), key);
 }
 
-// One after the other, until one cannot be had.
+// Takes the locks in order, until one is not available.
 RunLock::Refusal RunLock::take_all(std::chrono::milliseconds patience, Console& console, bool goes_on) {
   for (auto& lock : locks_) {
     try {
@@ -141,7 +141,7 @@ RunLock::Refusal RunLock::take_all(std::chrono::milliseconds patience, Console& 
   return {};
 }
 
-// Only rank 0 has to know which folders there are.
+// Only rank 0 needs the folders.
 void RunLock::hold(const Group& group, Console& console, bool goes_on) {
   Refusal refusal;
   if (group.rank() == 0) {

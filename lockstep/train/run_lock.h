@@ -15,7 +15,7 @@
 namespace lockstep::train {
 
 /// The identity of a job, equal in its processes and in no other job: the scheduler's address, or a launcher's name for
-/// the job. Empty: it has none.
+/// the job. Empty: the job has no identity.
 std::string job_identity(const World& world, const Environment& environment);
 
 /// A folder that one run at a time writes to, and the key that names it.
@@ -24,19 +24,19 @@ struct LockedFolder {
   std::string key;
 };
 
-/// Held by rank 0 as kernel locks on open files, `lock` in each folder: they end with the process, in whatever way that
-/// ends, and the files stay. On NFS the server keeps a lock, and a lost host loses it when its lease has expired.
+/// Held by rank 0 as kernel locks on open files, `lock` in each folder: they are released when the process ends, in any
+/// way, and the files remain. On NFS the server keeps a lock, and releases the lock of a lost host when its lease
+/// expires.
 class RunLock {
  public:
-  /// The files are made when missing, and the folders with them. A file contains a text that names the holder, for
-  /// messages.
+  /// Missing files and folders are made. A file contains a text that names the holder, for messages.
   RunLock(std::vector<LockedFolder> folders, std::string job);
 
-  /// Rank 0 takes the locks and keeps them; a process that held them and has another rank now releases them. Waits a
-  /// while, with a line on the console, for a holder that is about to end. Continues without a lock where it belongs to
-  /// this job (a rank that was replaced, and hangs) or the file system has no locks, which is logged. Error(config) on
-  /// all ranks, naming the holder, when another run has one. Error(io) or Error(config), naming the key, for a
-  /// folder or file that cannot be made; with `goes_on` that is logged. A collective.
+  /// Rank 0 takes the locks and keeps them; a process that held them and now has another rank releases them. Waits for
+  /// a limited time, with a line on the console, for a holder that is about to end. Continues without a lock if the
+  /// holder belongs to this job (a replaced rank that hangs) or the file system has no locks; this is logged.
+  /// Error(config) on all ranks, naming the holder, when another run has one. Error(io) or Error(config), naming the
+  /// key, for a folder or file that cannot be made; with `goes_on` that is logged. A collective.
   void hold(const Group& group, Console& console, bool goes_on);
 
  private:

@@ -101,7 +101,8 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
                          .whole = purpose == WeightsFor::measuring,
                          .average = config.weights_average});
   } catch (const Error& error) {
-    // Another file, or another key beside it, would do; but a disk that fails is not the configuration's mistake.
+    // Another file or another key would help, so the error is of kind config; but a failing disk is not a mistake in
+    // the configuration.
     std::error_code unknown;
     if (error.kind() == ErrorKind::io && std::filesystem::exists(file, unknown)) throw;
     throw Error(ErrorKind::config, "model.weights", error.message(), error.position());

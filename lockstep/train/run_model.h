@@ -13,22 +13,23 @@ struct Device;
 
 namespace lockstep::train {
 
-/// Makes the program's model with the weights that system.seed gives (the same on every rank), in the memory format
-/// asked for, on `device`. Error(invalid_argument) when the program has no model or no task.
+/// Makes the program's model with the weights that system.seed gives (the same on every rank), in the configured memory
+/// format, on `device`. Error(invalid_argument) when the program has no model or no task.
 Model make_model(const RunConfig& config, const Program& program, const c10::Device& device);
 
 /// The same with shapes only, without memory for parameters.
 Model model_without_memory(const RunConfig& config, const Program& program);
 
-/// What comes after: a model that is measured has no use for tensors with random values.
+/// The later use of the model: a measured model must not have tensors with random values.
 enum class WeightsFor { training, measuring };
 
 /// Loads model.weights into the model; returns lines for the log. Error(config) when the file does not hold weights of
-/// this model; for measuring also where tensors would keep their random values, whatever the configuration allows.
+/// this model; for a measured model also if tensors would keep their random values, even if the configuration allows
+/// that.
 std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config, WeightsFor purpose);
 
-/// What a run begins with: the weights that the model's part loads (ModelPart::start), then model.weights, if given.
-/// Returns lines for people. Errors of both.
+/// The initial weights of a run: those that the model's part loads (ModelPart::start), then model.weights, if given.
+/// Returns lines for users. Errors of both.
 std::vector<std::string> first_weights(const Model& model, const ModelConfig& config);
 
 /// The output of `--dry-run`: the whole configuration as YAML, the preparation of the data, and the model's summary.

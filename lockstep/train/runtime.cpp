@@ -25,8 +25,8 @@ c10::Device choose_device(const RunConfig& config, const Group& group) {
 
 namespace {
 
-// As `lockstep run` asks of malloc through GLIBC_TUNABLES, as far as a running process can: a step frees and allocates
-// the same memory again and again, and should not ask the kernel for it each time.
+// The same malloc settings as `lockstep run` sets by GLIBC_TUNABLES, as far as a running process can change them: a
+// step frees and allocates the same memory repeatedly, and should not request it from the kernel each time.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -24,11 +24,13 @@ c10::Device choose_device(const RunConfig& config, const Group& group);
 /// Sets the threads of one operation, TF32, and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);
 
-/// A device in words, with what decides its numbers and speed: "cuda:0 (TF32 convolutions; cuDNN's algorithms fixed)".
+/// A description of a device, with the settings that determine its results and speed: "cuda:0 (TF32 convolutions;
+/// cuDNN's algorithms fixed)".
 std::string describe_device(const c10::Device& device, const SystemConfig& config);
 
-/// Variables that ask for other numbers of threads, as NAME=VALUE: the results of a run depend on its configuration
-/// only. Not those that ask for one thread, as `lockstep run` does for all programs.
+/// Environment variables that set another number of threads, as NAME=VALUE; they are ignored, because the results of a
+/// run depend only on its configuration. Variables with one thread, which `lockstep run` sets for all programs, are not
+/// included.
 std::vector<std::string> overruled_variables(const SystemConfig& config, const Environment& environment);
 
 /// Seeds libtorch's generators the same on every rank, for the initial weights.

@@ -50,12 +50,12 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
-  if (!owes_save_) {  // who goes on from memory has said it
+  if (!owes_save_) {  // a run that continues from memory has reported it
     tell_of_run();
     for (const auto& line : train_data_.reports) console_.line(line);
     if (eval_data_) {
       for (const auto& line : eval_data_->reports) {
-        // What is read for both is said once.
+        // Remarks about data that both splits read are reported once.
         if (std::ranges::find(train_data_.reports, line) == train_data_.reports.end()) console_.line(line);
       }
     }
@@ -65,7 +65,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
                 fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
                             plan_.schedule.warmup_steps, plan_.total_steps));
   }
-  // Mistakes in the data of evaluations are said now, and not after the first epoch.
+  // Mistakes in the data of evaluations are reported now, and not after the first epoch.
   const bool begins = !resumed_;
   if (eval_data_ && begins) eval_data_->try_first_batch();
   tell_of_shares();
@@ -86,12 +86,12 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
   batches_ = train_data_.batches(options_.device);
 }
 
-// Gradients are parts of a group's memory; a program's own module outlives that.
+// Gradients are in a group's memory; a program's own module outlives the group.
 Session::~Session() { model_.module->zero_grad(/*set_to_none=*/true); }
 
 void Session::fault_at(FaultPlace place, std::int64_t step) {
   if (!is_due(fault_, group_.rank(), step, place)) return;
-  // Once: a rank may make the step again.
+  // Only once: a rank may repeat the step.
   const auto due = fault_->action == FaultAction::slow ? fault_ : std::exchange(fault_, std::nullopt);
   if (!trigger(due, group_.rank(), step, place)) return;
   const torch::NoGradGuard no_grad;
@@ -112,7 +112,7 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
     train_epoch(signals);
     if (asked_to_end()) {
       save_now();
-      barrier(group_);  // nobody leaves, and makes a launcher end the others, before rank 0 has saved
+      barrier(group_);  // no rank exits, and makes a launcher end the other ranks, before rank 0 has saved
       return false;
     }
     const bool whole = state_.step_in_epoch == 0;
@@ -120,14 +120,14 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
     if (evaluates && lacks_evaluation()) evaluate_now();
     if (save_is_due()) save_now();
   }
-  // A resumed run may have nothing left to train and yet lack the evaluation.
+  // A resumed run may have no steps left and still lack the evaluation.
   if (lacks_evaluation()) evaluate_now();
   tolerate_full_disk([this] { writer_.finish_run(); });
   points_->call("after_run", &Callback::after_run, view);
   return true;
 }
 
-// Of the weights as they are now, where there is data to evaluate on.
+// Evaluates the current weights, if there is data for evaluations.
 bool Session::lacks_evaluation() const {
   return eval_data_ && (state_.evaluations.empty() || state_.evaluations.back().step != state_.step);
 }
@@ -138,7 +138,7 @@ bool Session::save_is_due() const {
          due(config_.checkpoint.every_steps, state_.step);
 }
 
-// After each step. Rank 0's clock decides for all; a checkpoint is complete when no rank writes any more.
+// After each step. Rank 0's clock decides for all ranks; a checkpoint is complete when no rank is still writing.
 void Session::look_after_checkpoints() {
   const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
   if (every.count() <= 0 && !writer_.is_under_way()) return;
@@ -151,8 +151,8 @@ void Session::look_after_checkpoints() {
   }
 }
 
-// A run that was asked to end after the last step of an epoch saved at once, and left the epoch's evaluation to the
-// next.
+// A run that got a stop signal in the last step of an epoch saved at once, and left the epoch's evaluation to the
+// resumed run.
 void Session::evaluate_if_owed() {
   if (state_.epoch == 0 || state_.step_in_epoch != 0 || finished() || !due(config_.train.eval_every, state_.epoch)) {
     return;
@@ -198,13 +198,14 @@ void Session::train_epoch(const StopSignals& signals) {
   agree_on_requests();
 }
 
-// What a step draws by chance depends on nothing but its number and the rank, so that whoever takes a lost rank's place
-// draws the same, and all ways to start a run give the same. With recovery, what the forward changes can be put back.
+// Random numbers of a step depend only on its number and the rank. So the replacement of a lost rank draws the same
+// numbers, and all ways to start a run have the same result. With recovery, buffers that the forward changes can be
+// restored.
 void Session::begin_step() {
   seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);
   if (!recovers_) return;
   in_step_ = true;
-  if (config_.parallel.buffers == "local") return;  // the run keeps them in this rank's part
+  if (config_.parallel.buffers == "local") return;  // the run stores them in this rank's part
   const torch::NoGradGuard no_grad;
   for (const auto& buffer : model_.module->named_buffers()) {
     auto& copy = buffers_[buffer.key()];
@@ -216,7 +217,7 @@ void Session::begin_step() {
   }
 }
 
-// Buffers as of the last step that this rank has completed.
+// The buffers after the last step that this rank has completed.
 NamedTensors Session::model_before_step() const {
   auto model_state = module_state(*model_.module);
   if (in_step_) {
@@ -258,9 +259,9 @@ std::optional<Checkpoint> Session::salvage() const {
   return checkpoint;
 }
 
-// The step comes to the same on all ranks that began it with the same. Whoever differs now was wrong, then or before.
-// The unverified step stays until all have said that they do not: else what ranks have is compared with it when they
-// meet again.
+// The step has the same result on all ranks that started it from equal states. A rank with another result had an error,
+// in this step or before. The unverified step is kept until all ranks have reported equal results: else the states are
+// compared with it in the next rendezvous.
 void Session::compare_with_unverified() {
   if (!unverified_ || unverified_->step != state_.step) return;
   const auto own = salvage();
@@ -326,7 +327,7 @@ StepReport Session::train_step(const StopSignals& signals) {
   return report;
 }
 
-// Of the first loss of this session.
+// Checks the first loss of this session.
 std::function<void(const at::Tensor&)> Session::inspection() {
   if (inspected_) return {};
   return [this](const at::Tensor& loss) {
@@ -345,7 +346,7 @@ void Session::note_overflow(bool overflow) {
            state_.loss_scale.value);
 }
 
-// The same number on all ranks, of which several may have the same share of the samples.
+// The same number on all ranks, because several ranks may have the same share of the samples.
 void Session::tell_of_left_out(const RankData& data, const samples::Batches& batches, std::string_view what) {
   if (!data.dataset->leaves_out_errors()) return;
   auto count = torch::full({1}, batches.left_out(), torch::kLong);
@@ -359,8 +360,8 @@ void Session::tell_of_left_out(const RankData& data, const samples::Batches& bat
                   what, left_out, data.dataset->size()));
 }
 
-// Ending the run would not make room on the disk, and would throw away what is in memory: steps, or the result, which
-// has a folder of its own. All ranks have the same error.
+// An end of the run would not free space on the disk, and would lose the state in memory: steps, or the result, which
+// has its own folder. All ranks have the same error.
 void Session::tolerate_full_disk(const std::function<void()>& save) {
   try {
     save();

@@ -32,30 +32,30 @@ namespace lockstep::train {
 
 class Session final : private RunView {
  public:
-  /// Loads the data, builds the model, and continues from `kept`, a state that was in memory, or else from a checkpoint
-  /// as configured. A collective, like `train`. `asked` is the configuration before planning: the next run is
-  /// compared with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or
-  /// no steps are left to do under this configuration.
-  /// `tables`: where the model's tables are, if they are not in it; who has them saves and resumes together with this.
-  /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
+  /// Loads the data, builds the model, and continues from `kept`, a state from memory, or else from a checkpoint as
+  /// configured. A collective, like `train`. `asked` is the configuration before planning: the next run is compared
+  /// with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or no steps
+  /// are left to do under this configuration. `tables`: the location of the model's tables, if they are not in the
+  /// model; the servers save and resume together with this session. `fault`, which outlives this, is reset after it was
+  /// triggered, so that it is not triggered again in another Session.
   Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group, Console& console,
           std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt,
           std::optional<TablePlace> tables = std::nullopt);
   ~Session() override;
 
-  /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early:
-  /// after a step in which `signals` of any rank had recorded a signal, with only a checkpoint.
+  /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early,
+  /// with only a checkpoint: after a step in which `signals` of any rank had recorded a signal.
   bool train(Callbacks callbacks, const StopSignals& signals);
 
-  /// The state from which this rank can continue in another Session after a collective has failed: as of the last step
+  /// The state from which this rank can continue in another Session after a collective has failed: after the last step
   /// that this rank has completed, with tensors that share the memory of this session's. nullopt when no state is kept
   /// (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
   std::optional<Checkpoint> salvage() const;
 
-  /// The same where a rank has only a part. Moves it out: call it once, and nothing after it.
+  /// The same if a rank has only a part of the state. Moves it out: call it once, and no other function after it.
   std::optional<KeptParts> salvage_parts();
 
-  /// The expected result of a repeated step, until all ranks are known to have it.
+  /// The expected result of a repeated step, until all ranks have confirmed it.
   const std::optional<UnverifiedStep>& unverified() const { return unverified_; }
 
   const RunState& state() const { return state_; }
@@ -65,19 +65,19 @@ class Session final : private RunView {
   std::int64_t global_batch_size() const { return global_batch_size_of(config_.data, share_.count); }
   /// Parameters and buffers of the whole model. A collective.
   NamedTensors model_state() const { return parallel_->model_state(); }
-  /// Those of it that are on parameter servers, and not in model_state().
+  /// Tensors of the model that are on parameter servers, and not in model_state().
   std::vector<RemoteTensor> distant_tensors() const { return parallel_->distant_tensors(); }
-  /// What is worth saying when the run is done.
+  /// Remarks for users at the end of the run.
   std::vector<std::string> closing_words() const { return parallel_->closing_words(); }
-  /// The run has its result, or was ended early by a signal, and needs the servers no more.
+  /// Called when the run has its result, or was ended early by a signal, and no longer needs the servers.
   void finish(std::optional<int> ended_by) { parallel_->finish(ended_by); }
-  /// The names of what is learned, in the order of their numbers; empty where the data has none.
+  /// The names of the classes, in the order of their numbers; empty if the data has none.
   std::vector<std::string> classes() const { return train_data_.dataset->classes(); }
-  /// The last checkpoint that was due could not be written.
+  /// Whether the last checkpoint that was due could not be written.
   bool lacks_checkpoint() const { return lacks_checkpoint_; }
 
  private:
-  // The view of callbacks.
+  // The functions for callbacks.
   const RunConfig& config() const override { return config_; }
   const Group& group() const override { return group_; }
   torch::nn::Module& model() const override { return *model_.module; }
@@ -144,7 +144,7 @@ class Session final : private RunView {
   const RunConfig& config_;
   Group group_;
   std::optional<TablePlace> tables_;
-  Group everyone_;  ///< who saves together
+  Group everyone_;  ///< all processes that save together
   Console& console_;
   DataShare share_;
   RankData train_data_;
@@ -153,34 +153,34 @@ class Session final : private RunView {
   Settings settings_;
   ForwardOptions options_;
   Model model_;
-  bool owes_save_;  ///< whether the rank of the state in memory may have had a checkpoint to save
+  bool owes_save_;  ///< whether a checkpoint of the state in memory may be due
   Settings configuration_;
   std::optional<ResumePoint> resumed_;
   RunState state_;
-  std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
-  bool lacks_checkpoint_ = false;           ///< because it could not be written
+  std::optional<std::int64_t> saved_step_;  ///< step of the newest checkpoint
+  bool lacks_checkpoint_ = false;           ///< a checkpoint could not be written
   CheckpointWriter writer_;
-  std::chrono::steady_clock::time_point saved_at_;  ///< when that was begun, or this session
-  std::chrono::steady_clock::time_point counted_;   ///< until when time is counted as that of steps, or left out
-  bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback, as all ranks know
-  bool time_to_evaluate_ = false;                   ///< asked for by a callback, as all ranks know
+  std::chrono::steady_clock::time_point saved_at_;  ///< start of that save, or of this session
+  std::chrono::steady_clock::time_point counted_;   ///< time up to here is counted as time of steps, or left out
+  bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback; equal on all ranks
+  bool time_to_evaluate_ = false;                   ///< requested by a callback; equal on all ranks
   bool told_of_recording_ = false;
-  bool inspected_ = false;  ///< the first loss was looked at
-  bool ends_ = false;       ///< some rank had a signal
-  StepVotes asked_;         ///< by callbacks of this rank, and not agreed on yet
+  bool inspected_ = false;  ///< the first loss was checked
+  bool ends_ = false;       ///< a rank received a signal
+  StepVotes asked_;         ///< requests of this rank's callbacks that are not agreed yet
   std::string stop_reason_;
   double lr_ = 0;
   std::optional<double> loss_;
-  std::optional<StepReport> sink_;  ///< the steps of it so far
-  NamedTensors evaluated_;          ///< in place of the model's, in an evaluation
-  NamedTensors saved_callbacks_;    ///< of the state that this session went on from, until train()
+  std::optional<StepReport> sink_;  ///< the steps of the current sink so far
+  NamedTensors evaluated_;          ///< values that replace the model's in an evaluation
+  NamedTensors saved_callbacks_;    ///< of the state from which this session continues, until train()
   std::unique_ptr<CallbackPoints> points_;
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<samples::Batches> batches_;
   bool recovers_;                              ///< the members below are kept up to date only then
-  std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began, if all ranks have the same
+  std::map<std::string, at::Tensor> buffers_;  ///< their values at the start of the step, if all ranks have the same
   bool in_step_ = false;
-  std::optional<UnverifiedStep> unverified_;  ///< of a rank that had completed the next step
+  std::optional<UnverifiedStep> unverified_;  ///< the result of a rank that had completed the next step
   std::optional<InjectedFault>& fault_;
 };
 

@@ -1,4 +1,4 @@
-// The beginning of a session: the state it goes on from, and what people should know of it.
+// The beginning of a session: the state from which it continues, and remarks about it for users.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -21,14 +21,14 @@
 namespace lockstep::train {
 namespace {
 
-// What a callback has stopped goes on when the run is to be another: with other callbacks, or longer.
+// A run that a callback has stopped continues if the new run is different: with other callbacks, or longer.
 bool may_go_on(const std::vector<Change>& changes) {
   return std::ranges::any_of(changes, [](const Change& change) {
     return change.key.starts_with("callbacks.") || change.key.starts_with("train.");
   });
 }
 
-// A run whose whole state is small beside the memory is not traced: that takes a second for a large model.
+// A run is not traced if its whole state is small compared to the memory: a trace takes a second for a large model.
 bool may_be_too_large(const torch::nn::Module& module, int ranks, std::uint64_t available) {
   constexpr double kStates = 4;  // parameters, gradients, and two of an optimizer
   constexpr double kShare = 32;
@@ -37,7 +37,7 @@ bool may_be_too_large(const torch::nn::Module& module, int ranks, std::uint64_t 
   return kStates * bytes * ranks > static_cast<double>(available) / kShare;
 }
 
-/// Models and tasks of Lockstep can be traced; code of users need not stand tensors without memory.
+/// Models and tasks of Lockstep can be traced; users' code may not support tensors without memory.
 bool is_shipped(const RunConfig& config, const Program& program) {
   if (!program.is_configured || !config.plugins.empty()) return false;
   const auto& shipped = parts_or_shipped(nullptr);
@@ -54,7 +54,7 @@ std::string with_separators(std::int64_t number) {
   return digits;
 }
 
-/// The first batch of a split, and no other.
+/// Only the first batch of a split.
 class FirstBatch final : public samples::Batches {
  public:
   explicit FirstBatch(std::unique_ptr<samples::Batches> all) : all_(std::move(all)) {}
@@ -71,7 +71,8 @@ class FirstBatch final : public samples::Batches {
 
 }  // namespace
 
-// For rank 0's machine: the kernel ends processes that it has no memory for, and nobody can say anything then.
+// Checked on rank 0's machine, before the run: when memory is exhausted, the kernel kills the process, and no error can
+// be reported.
 void Session::tell_of_memory(const Program& program) {
   const int ranks = std::max(1, group_.world().local_size);
   const auto available = available_memory();
@@ -89,7 +90,8 @@ void Session::tell_of_memory(const Program& program) {
   }
 }
 
-// A mistake in a metric is said now, and not after the first epoch. Tables on servers would get rows by it.
+// A mistake in a metric is reported now, and not after the first epoch. Skipped for tables on servers, which would get
+// rows by this trial.
 void Session::try_evaluation() {
   if (!eval_data_ || tables_) return;
   auto loading = eval_data_->loading;
@@ -99,18 +101,18 @@ void Session::try_evaluation() {
   parallel_->evaluate(first, EvaluationPurpose::trial);
 }
 
-// All but the tensors of a state, which are loaded when ranks have divided them.
+// Restores a state without its tensors, which are loaded after they are divided over ranks.
 void Session::take_weights_or_state(bool from_memory) {
   if (resumed_) {
     for (const auto& remark : resumed_->remarks) train::tell(console_, remark);
     state_ = resumed_->state;
     if (!from_memory && may_go_on(find_changes(state_, settings_, configuration_, config_))) state_.stopped.clear();
     check_changes(from_memory);
-    end_epoch_if_whole();  // a state in memory may be of the moment before that
+    end_epoch_if_whole();  // a state in memory may be from before that
     if (!from_memory) saved_step_ = state_.step;
     train::tell(console_, fmt::format("{} of {} steps are done{}", state_.step, plan_.total_steps, why_finished()));
   } else if (group_.rank() == 0) {
-    // The others get the weights when the run is made parallel.
+    // Other ranks get the weights when the run is made parallel.
     for (const auto& remark : first_weights(model_, config_.model)) train::tell(console_, remark);
   }
   state_.settings = settings_;
@@ -119,7 +121,7 @@ void Session::take_weights_or_state(bool from_memory) {
 
 std::string Session::why_finished() const {
   if (state_.stopped.starts_with("early_stopping")) {
-    // It looks at all evaluations of the run, so that with more epochs alone it would stop again at once.
+    // The callback uses all evaluations of the run, so that with only more epochs it would stop the run again at once.
     return fmt::format(
         ", and the run was stopped ({}): nothing is left to train; give early_stopping a larger patience in "
         "callbacks.use, or leave it out there, to train on; a longer train.epochs alone trains nothing",
@@ -138,7 +140,7 @@ std::string Session::why_finished() const {
       another_folder(config_));
 }
 
-// Of what is left to do.
+// The remaining steps.
 void Session::check_length(bool changed) const {
   const auto goal = fmt::format("{} steps ({})", plan_.total_steps,
                                 config_.train.steps == plan_.total_steps
@@ -175,7 +177,7 @@ void Session::check_changes(bool from_memory) {
   }
 }
 
-// What is trained, on what, and how long, in a few words.
+// A short description of the model, the data and the length of the run.
 void Session::tell_of_run() {
   std::int64_t numbers = 0;
   for (const auto& parameter : model_.module->parameters()) numbers += parameter.numel();
@@ -195,7 +197,7 @@ void Session::tell_of_run() {
                           config_.model.num_classes, config_.data.name, classes));
 }
 
-// With a batch of all ranks, their number may come to be any.
+// With a global batch, the number of ranks may change to any number.
 void Session::tell_of_shares() {
   const auto batch = config_.data.global_batch_size;
   if (!batch) return;
@@ -219,7 +221,7 @@ void Session::tell_of_shares() {
                           *batch, share_.count, share_.count - *batch));
 }
 
-// A name that is not a name of anything else in the configuration, such as a misspelled `data`.
+// A name that occurs nowhere else in the configuration, such as a misspelled `data`.
 void Session::tell_of_idle_axes() {
   if (!is_global_mode(config_.parallel)) return;
   const auto mesh = mesh_layout(config_.parallel, group_.size());
@@ -232,7 +234,7 @@ void Session::tell_of_idle_axes() {
   }
 }
 
-// Known after some steps.
+// Only available after some steps.
 void Session::tell_of_recording() {
   if (!config_.train.cuda_graph || told_of_recording_) return;
   const auto words = parallel_->recording();

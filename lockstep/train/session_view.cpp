@@ -1,4 +1,4 @@
-// What a session does at the points of its callbacks, and for their requests.
+// The actions of a session at the points of its callbacks, and for their requests.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-/// While it exists, a module has these values in its parameters.
+/// While it exists, a module's parameters have these values.
 class ReplacedParameters {
  public:
   ReplacedParameters(torch::nn::Module& module, const NamedTensors& values) {
@@ -58,7 +58,7 @@ SavedState Session::state_to_save() const {
   return parallel_->with_distant(std::move(state));
 }
 
-// What is asked for after this moment is for the next agreement.
+// Later requests belong to the next agreement.
 StepVotes Session::votes(const StopSignals& signals) {
   auto own = std::exchange(asked_, {});
   own.end = signals.noted().has_value();
@@ -75,7 +75,7 @@ void Session::at(StepPoint point) {
   }
 }
 
-// At the end of an epoch and at evaluations, which no gradients follow at once.
+// Used at the end of an epoch and at evaluations, because no exchange of gradients follows at once.
 void Session::agree_on_requests() {
   const auto own = std::exchange(asked_, {});
   auto said = torch::tensor({int{own.stop}, int{own.save}, int{own.evaluate}}, torch::kInt);
@@ -91,7 +91,7 @@ void Session::follow(const StepVotes& agreed) {
   if (agreed.stop && !ends_ && state_.stopped.empty()) stop_now();
 }
 
-// The reason of the first rank that has one is that of all.
+// All ranks use the reason of the first rank that has one.
 void Session::stop_now() {
   for (const auto& reason : gather_texts(stop_reason_, group_)) {
     if (state_.stopped.empty()) state_.stopped = reason;
@@ -105,7 +105,7 @@ std::int64_t Session::sink_size() const {
   return config_.train.sink_size > 0 ? config_.train.sink_size : plan_.steps_per_epoch;
 }
 
-// Whether the step that is made now is the last of a sink. Those of whole epochs end with them.
+// Whether the current step is the last of a sink. A sink of a whole epoch ends with the epoch.
 bool Session::ends_sink() const {
   const auto number = state_.step + 1;
   const bool ends_epoch = state_.step_in_epoch + 1 == plan_.steps_per_epoch;
@@ -113,7 +113,7 @@ bool Session::ends_sink() const {
   return number % sink_size() == 0 || number == plan_.total_steps;
 }
 
-// The steps of a sink are one for callbacks: the last, with the samples and seconds of all.
+// For callbacks, a sink is one step: its last one, with the samples and seconds of all its steps.
 StepReport Session::of_sink(StepReport step) const {
   if (!sink_) return step;
   step.steps += sink_->steps;
@@ -136,13 +136,13 @@ void Session::report_step(StepReport step) {
   points_->call("after_step", &Callback::after_step, view, step);
 }
 
-// Since the last call.
+// The time since the last call.
 double Session::take_seconds() {
   const auto now = std::chrono::steady_clock::now();
   return std::chrono::duration<double>(now - std::exchange(counted_, now)).count();
 }
 
-// What callbacks have taken since the last step, which is not a part of a next one's time where none follows at once.
+// The time of callbacks since the last step. If no step follows at once, it must not count as a step's time.
 double Session::take_seconds_of_callbacks() {
   const double seconds = take_seconds();
   state_.seconds += seconds;

@@ -6,7 +6,7 @@
 namespace lockstep::train {
 namespace {
 
-/// 0: none. A handler is given nothing but the signal's number, so what it writes to must be of the whole process.
+/// 0: none. A handler gets only the signal's number, so it must write to an object of the whole process.
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
 
@@ -30,7 +30,7 @@ StopSignals::StopSignals() {
     ::sigaction(signal, &action, nullptr);
     before_.emplace_back(signal, before);
   }
-  // Nobody may read the console any more: a write then fails (Console), and does not end the process.
+  // The console may be a closed pipe: a write then fails (Console), but does not end the process.
   struct sigaction before {};
   ::sigaction(SIGPIPE, nullptr, &before);
   if (before.sa_handler != SIG_DFL) return;

@@ -1,4 +1,4 @@
-// Stop signals: signals that ask a run to end in good order.
+// Stop signals: signals that request a graceful end of a run.
 #pragma once
 
 #include <csignal>
@@ -9,9 +9,9 @@
 namespace lockstep::train {
 
 /// While it exists, SIGTERM, SIGUSR1, SIGINT and SIGHUP are only recorded here; the training loop reads them between
-/// steps; a second SIGINT ends the process at once, as always. Signals whose action is not the default are not
-/// changed: under nohup, or in a program with its own handlers. SIGPIPE, by which nobody reading the console would end
-/// the run, is ignored. The destructor restores the former actions.
+/// steps; a second SIGINT ends the process at once, as always. Signals whose action is not the default are not changed:
+/// under nohup, or in a program with its own handlers. SIGPIPE, which would end the run when the console is a closed
+/// pipe, is ignored. The destructor restores the former actions.
 ///
 /// Signals belong to the process, so there is at most one at a time.
 class StopSignals {
@@ -24,8 +24,8 @@ class StopSignals {
   /// The first signal that arrived.
   std::optional<int> noted() const noexcept;
 
-  /// For a process that got a signal and now ends: all but SIGINT are ignored after the destructor, so that a further
-  /// signal does not change how it ends.
+  /// For a process that received a signal and now ends: all signals except SIGINT are ignored after the destructor, so
+  /// that a further signal does not change the exit status.
   void ignore_for_good() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The list of paths that a run writes, and a probe that a folder can be made and takes a file.
+// The list of paths that a run writes, and a probe that a folder can be made and is writable.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -11,13 +11,13 @@ namespace lockstep::train {
 
 namespace {
 
-/// Whether another place would help: all but a disk that is full or fails.
+/// Whether another path would help: not for a disk that is full or fails.
 bool is_of_place(const std::error_code& error) {
   const auto code = error.default_error_condition();
   return code != std::errc::no_space_on_device && code != std::errc::io_error && error.value() != EDQUOT;
 }
 
-/// A link to nothing on the way to the folder; empty: none.
+/// A dangling link on the path to the folder; empty: none.
 std::filesystem::path dangling_link_in(const std::filesystem::path& folder) {
   std::error_code unknown;
   std::filesystem::path way;
@@ -47,7 +47,7 @@ void require_writable_folder(const std::filesystem::path& folder, std::string_vi
          folder.string(), failed.message());
   }
   try {
-    // Never committed: only whether the folder takes a file matters.
+    // Never committed: the probe only tests whether the folder is writable.
     AtomicFile probe(folder / "probe");
     probe.write("1");
   } catch (const Error& error) {

@@ -10,10 +10,10 @@
 
 namespace lockstep::train {
 
-/// The names of the classes that a run learns, in the order of their numbers: a list of JSON.
+/// The file for the names of the classes that a run learns, in the order of their numbers: a list of JSON.
 inline constexpr const char* kClassesFile = "classes.json";
 
-/// The statistics of the table that a run learns with (samples/table_statistics.h).
+/// The file for the statistics of a run's training table (samples/table_statistics.h).
 inline constexpr const char* kTableFile = "table.json";
 
 class WorkDir {

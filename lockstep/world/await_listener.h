@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// A connection, or the reason why there is none.
+/// A connection, or the reason for the failure.
 struct Connected {
   UniqueFd socket;  ///< does not block
   std::string reason;

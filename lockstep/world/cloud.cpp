@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, std::string>> task_groups(const Environment& 
 
 std::int64_t count_hosts(const std::string& list) { return std::count(list.begin(), list.end(), ',') + 1; }
 
-/// How many hosts the one group of tasks has, where the platform does not say it.
+/// The number of hosts in the only group of tasks, where the platform does not give it.
 std::optional<std::int64_t> count_of_group(const Environment& environment) {
   const auto groups = task_groups(environment);
   if (groups.empty()) return std::nullopt;

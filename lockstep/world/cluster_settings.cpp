@@ -1,4 +1,4 @@
-// The settings of a job with a scheduler: their keys, and the variables MS_ROLE and others that go before them.
+// The settings of a job with a scheduler: their keys, and the variables such as MS_ROLE that have priority over them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>

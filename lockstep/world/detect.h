@@ -1,5 +1,5 @@
-// The ways in: detection of each launcher. Each is a pure function: nullopt when its variables are absent,
-// Error(environment) when the set is incomplete or contradictory. Internal to world/; other code calls detect_world.
+// Detection of each launcher. Each function is pure: nullopt when its variables are absent, Error(environment)
+// when the set is incomplete or contradictory. Internal to world/; other code calls detect_world.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -8,9 +8,9 @@
 
 namespace lockstep::detail {
 
-/// torchrun, `lockstep run`, or RANK and WORLD_SIZE set by hand. Without LOCAL_RANK and LOCAL_WORLD_SIZE, both
-/// stay unknown until ranks have met. With one of them only, as launchers before torchrun set it, all ranks are on this
-/// host when the master address is a loopback address; with a master on another host, the local size stays unknown.
+/// torchrun, `lockstep run`, or RANK and WORLD_SIZE set by hand. Without LOCAL_RANK and LOCAL_WORLD_SIZE, both stay
+/// unknown until the rendezvous. With only one of them, as launchers before torchrun set it, all ranks are on this host
+/// when the master address is a loopback address; with a master on another host, the local size stays unknown.
 std::optional<World> detect_pytorch(const Environment& environment);
 
 /// Open MPI's mpirun: OMPI_COMM_WORLD_*.
@@ -23,13 +23,13 @@ std::optional<World> detect_mvapich(const Environment& environment);
 /// PMI_LOCAL_SIZE. Not under srun, which can also provide PMI.
 std::optional<World> detect_mpich(const Environment& environment);
 
-/// A task of `flux run`, of jsrun, of PALS' mpiexec. Where nothing says on which host rank 0 is, master_addr is empty:
-/// require_place() refuses such a world.
+/// A task of `flux run`, of jsrun, of PALS' mpiexec. Where no variable names the host of rank 0, master_addr is empty,
+/// and require_place() refuses such a world.
 std::optional<World> detect_flux(const Environment& environment);
 std::optional<World> detect_jsm(const Environment& environment);
 std::optional<World> detect_pals(const Environment& environment);
 
-/// Error(environment) with what to set for a world whose ranks do not know where rank 0 is.
+/// Error(environment) naming the variables to set, for a world whose ranks do not know the host of rank 0.
 void require_place(const World& world);
 
 /// A step started by srun, including steps of a single task. Not the shell of salloc or sbatch.
@@ -39,13 +39,14 @@ std::optional<World> detect_slurm(const Environment& environment);
 /// the pure function).
 std::optional<World> detect_rank_table(const Environment& environment);
 
-/// Error(environment) when this process is alone, but the variables of a batch system, a launcher or a platform say
-/// that it was to be one of several; the text names them and the ways out. For a process that no way in recognizes.
-/// Reads the host files that PBS_NODEFILE and its kin name.
+/// Error(environment) when this process is alone, but the variables of a batch system, a launcher or a platform show
+/// that it should be one of several; the text names them and the solutions. For a process that no launcher detection
+/// recognizes. Reads the host files that PBS_NODEFILE and similar variables name.
 void refuse_lone_process(const Environment& environment);
 
-/// "PBS_NODEFILE=... gives this job of PBS 2 hosts (a, b), ...": that the job has other hosts beside this one, for a
-/// launcher that starts processes on this host alone; nullopt where nothing says so. Reads as refuse_lone_process().
+/// "PBS_NODEFILE=... gives this job of PBS 2 hosts (a, b), ...": the job has other hosts beside this one, for a
+/// launcher that starts processes on this host alone; nullopt where no variable shows that. Reads the same files as
+/// refuse_lone_process().
 std::optional<std::string> other_hosts(const Environment& environment);
 
 /// Like detect_world(InitMethod), for a given environment; leaves the host empty.

@@ -34,7 +34,7 @@ bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std
 /// Whether a numeric address is 127.x.x.x or ::1.
 bool is_loopback_address(std::string_view address);
 
-/// Whether a host name or an address leads every host to itself: localhost, 127.x.x.x, ::1.
+/// Whether a host name or an address refers to the local host on every host: localhost, 127.x.x.x, ::1.
 bool is_always_this_host(std::string_view name);
 
 /// The address of this machine's host name; "127.0.0.1" when that is a loopback address or the name does not resolve.

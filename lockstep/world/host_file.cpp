@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMostSlots = 65536;
 constexpr std::string_view kForms = "lines are HOST, HOST slots=N or HOST:N";
 
-/// Where a host is listed, for messages.
+/// The place in the list of a host, for messages.
 struct HostLine {
   std::string_view source;
   std::size_t line;
@@ -45,7 +45,7 @@ HostSlots host_of(const HostLine& entry, std::string_view text) {
     refuse_entry(entry, text, "leaves out or counts hosts as only Open MPI does");
   }
   HostSlots host;
-  auto name = text.substr(text.find('@') + 1);  // from the beginning, where there is no '@'
+  auto name = text.substr(text.find('@') + 1);  // without '@' this is the whole text
   std::string_view slots;
   if (name.starts_with('[')) {
     const auto end = name.find(']');
@@ -77,7 +77,7 @@ void add(const HostSlots& one, std::vector<HostSlots>& hosts) {
   found->slots_given = found->slots_given || one.slots_given;
 }
 
-/// Without comments, and with no blanks around '='. Lines keep their numbers.
+/// The text without comments, and without blanks around '='. Lines keep their numbers.
 std::string without_comments(std::string_view text) {
   std::string plain;
   bool in_comment = false;
@@ -110,7 +110,7 @@ std::string without_comments(std::string_view text) {
   return tight;
 }
 
-/// What follows a host in its line.
+/// Parses the rest of a host's line.
 void read_rest(const HostLine& entry, std::istringstream& words, HostSlots& host) {
   constexpr std::array<std::string_view, 4> kSlots = {"slots", "count", "cpu", "cpus"};
   constexpr std::array<std::string_view, 12> kOthers = {"max_slots", "max-slots", "slots_max", "slots-max",
@@ -120,7 +120,7 @@ void read_rest(const HostLine& entry, std::istringstream& words, HostSlots& host
     const auto equals = word.find('=');
     const auto key = word.substr(0, equals);
     if (equals == std::string::npos) {
-      if (host.slots_given) return;  // DeepSpeed ignores what follows, and SGE names queue and processors
+      if (host.slots_given) return;  // DeepSpeed ignores the rest, and SGE puts queue and processors there
       host.slots = slots_of(entry, word);
     } else if (std::ranges::find(kSlots, key) != kSlots.end()) {
       host.slots = slots_of(entry, std::string_view(word).substr(equals + 1));
@@ -171,7 +171,7 @@ std::string text_of(std::string_view variable, const std::string& path) {
        std::generic_category().message(errno));
 }
 
-/// "a 4 b 4" or "a a b": a number behind a host is its slots.
+/// "a 4 b 4" or "a a b": a number after a host is its slots.
 std::vector<HostSlots> parse_words(const std::string& text, std::string_view source) {
   std::string lines;
   std::istringstream words(text);
@@ -183,7 +183,7 @@ std::vector<HostSlots> parse_words(const std::string& text, std::string_view sou
   return parse_host_file(lines, source);
 }
 
-/// jsrun's and CSM's launch node is listed first, with one slot.
+/// The launch node of jsrun and CSM is listed first, with one slot.
 void drop_launch_node(std::vector<HostSlots>& hosts) {
   const auto& first = hosts.front();
   const bool is_launch_node =

@@ -1,4 +1,4 @@
-// The variables that several ways in read: rank and size, and where ranks meet.
+// The variables that several launcher detections read: rank and size, and the rendezvous.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>

@@ -1,4 +1,4 @@
-// The variables that several ways in read: rank and size, and where ranks meet. Internal to world/.
+// The variables that several launcher detections read: rank and size, and the rendezvous. Internal to world/.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::detail {
 
-/// The names a launcher gives to the four numbers.
+/// The names that a launcher gives to the four numbers.
 struct RankVariables {
   std::string_view rank;
   std::string_view size;
@@ -36,11 +36,11 @@ std::optional<std::string> find_master_addr(const Environment& environment);
 std::optional<std::uint16_t> find_master_port(const Environment& environment);
 
 /// " (MASTER_PORT=tcp://10.0.0.1:80 is Kubernetes' own, of a Service named 'master', and does not count)": for messages
-/// that miss the variable. Empty without such a value, which find() takes for unset.
+/// about the missing variable. Empty without such a value, which find() treats as unset.
 std::string note_of_service(const Environment& environment, std::string_view name);
 
-/// The port at which the ranks of a job meet that a launcher names `job`, where nothing else gives one: from 20480 to
-/// 28671, below the ephemeral ports of Linux. All ranks compute it alike.
+/// The rendezvous port of a job whose launcher's name for it is `job`, where no other setting gives one: from 20480 to
+/// 28671, below the ephemeral ports of Linux. All ranks compute the same port.
 std::uint16_t port_of_job(std::string_view job);
 
 /// Fills in the address from LOCKSTEP_STORE, "host:port": the store that a launcher hosts only for ranks of Lockstep.

@@ -1,5 +1,5 @@
-// What says that there are several processes, where no way in tells which of them this is. Training alone then would
-// use one host of several, or do the same work several times, in one folder.
+// Evidence of several processes where no launcher detection can identify this one. Training alone would then use one
+// host of several, or do the same work several times, in one folder.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/world/detect.h>
@@ -15,7 +15,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// A reason to refuse: what says that there are several, and how they are started.
+/// A reason to refuse: the evidence for several processes, and how they are started.
 struct Several {
   std::string what;
   std::string way_out;
@@ -27,7 +27,7 @@ std::int64_t count_in(const Environment& environment, std::string_view name) {
   return parse_integer(find(environment, name).value_or("")).value_or(0);
 }
 
-/// "NAME=value" of the first variable that counts more than one.
+/// "NAME=value" of the first variable whose count is above one.
 std::optional<std::string> find_count(const Environment& environment, std::initializer_list<std::string_view> names) {
   for (const auto name : names) {
     if (count_in(environment, name) > 1) return fmt::format("{}={}", name, *find(environment, name));
@@ -44,7 +44,7 @@ std::optional<Several> several_of_slurm(const Environment& environment) {
 }
 
 std::optional<Several> several_of_pmix(const Environment& environment) {
-  // A step of one task has these too; one with several is a way in.
+  // A step of one task has these variables too; a step with several is handled by launcher detection.
   if (is_slurm_step(environment) || !find(environment, "PMIX_NAMESPACE")) return std::nullopt;
   const auto rank = find(environment, "PMIX_RANK");
   const bool has_server =
@@ -63,7 +63,7 @@ std::optional<Several> several_of_batch_system(const Environment& environment) {
   try {
     allocated = find_allocated_hosts(environment);
   } catch (const Error&) {
-    return std::nullopt;  // a list that is not for this host to read says nothing
+    return std::nullopt;  // a list that this host cannot read is no evidence
   }
   if (!allocated || allocated->system == "Slurm" || allocated->hosts.size() < 2) return std::nullopt;
   return Several{fmt::format("{} gives this job of {} {} hosts ({}, {}{}), and this process is alone on one of them",

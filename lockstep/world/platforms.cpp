@@ -1,5 +1,5 @@
-// Detection of platforms that start one container on each host and say in JSON which it is (SageMaker, Vertex AI,
-// TensorFlow's TF_CONFIG), and of Kubeflow's TrainJob, which gives torchrun's flags.
+// Detection of platforms that start one container on each host and identify it in JSON (SageMaker, Vertex AI,
+// TensorFlow's TF_CONFIG), and of Kubeflow's TrainJob, which passes torchrun's flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/parse.h>
@@ -28,11 +28,11 @@ constexpr std::uint16_t kPort = 6060;
 constexpr std::int64_t kMostDevicesOfHost = 4096;
 constexpr std::int64_t kMostNodesOfJob = 65536;
 
-/// What a platform says of a container.
+/// The data that a platform provides about a container.
 struct Container {
   std::string_view launcher;
-  Hosts hosts;            ///< of all containers, in the order of their numbers
-  std::size_t index = 0;  ///< of this one
+  Hosts hosts;            ///< the hosts of all containers, in the order of their numbers
+  std::size_t index = 0;  ///< the number of this container
   int devices = 1;
   std::string evidence;
 };
@@ -59,7 +59,7 @@ Start start_of(const Container& container, const Environment& environment) {
   return start;
 }
 
-/// Calls `read` with the JSON in a variable; Error(environment) naming the variable for what cannot be read so.
+/// Calls `read` with the JSON in a variable; Error(environment) naming the variable when that fails.
 template <typename Read>
 auto with_json(std::string_view name, const std::string& text, Read read) -> decltype(read(Json())) {
   try {
@@ -81,18 +81,18 @@ std::string without_port(const std::string& address) {
   return colon == std::string::npos || address.find(':') != colon ? address : address.substr(0, colon);
 }
 
-/// A cluster of several kinds of tasks, of which some are ranks.
+/// A cluster of several kinds of tasks, some of which are ranks.
 struct ClusterVariable {
   std::string_view launcher;
   std::string_view name;
   std::array<std::string_view, 3> ranks;  ///< their kinds, in the order of ranks
-  std::string_view kinds;                 ///< these, for messages
+  std::string_view kinds;                 ///< the same kinds, for messages
 };
 
 std::optional<Container> container_of(const ClusterVariable& variable, const Json& json) {
   Container container;
   container.launcher = variable.launcher;
-  if (!json.contains("cluster")) return std::nullopt;  // of one process
+  if (!json.contains("cluster")) return std::nullopt;  // a single process
   const auto type = json.at("task").at("type").get<std::string>();
   const auto index = integer_in(json.at("task").at("index"));
   std::optional<std::size_t> own;
@@ -131,8 +131,8 @@ std::optional<Start> detect_cluster_variable(const ClusterVariable& variable, co
   return start_of(*container, environment);
 }
 
-/// The variables of a platform that starts one process a node: how many nodes, which one this is, and how many ranks it
-/// is to start.
+/// The variables of a platform that starts one process per node: the number of nodes, the index of this node, and the
+/// number of ranks that it has to start.
 struct NodeVariables {
   std::string_view launcher;
   const char* nodes;

@@ -48,8 +48,9 @@ void use_agent_store(const Environment& environment, World& world) {
   world.store_prefix = fmt::format("/worker/attempt_{}", attempt.value_or(0));
 }
 
-// Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h. A loopback address alone does not say
-// that all ranks are on this host: Kubeflow's PyTorchJob gives it to rank 0, and a name of rank 0 to the others.
+// Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h. A loopback address alone is no
+// evidence that all ranks are on this host: Kubeflow's PyTorchJob gives it to rank 0, and a name of rank 0 to the other
+// ranks.
 void derive_local(const Environment& environment, World& world) {
   const auto local_rank = find_integer(environment, kTorchrun.local_rank, 0, std::numeric_limits<int>::max());
   const auto local_size = find_integer(environment, kTorchrun.local_size, 1, std::numeric_limits<int>::max());

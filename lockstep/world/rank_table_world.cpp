@@ -11,8 +11,8 @@
 namespace lockstep::detail {
 namespace {
 
-// The rendezvous port is this number plus the device of rank 0: a device belongs to one job at a time, so the port
-// does, too.
+// The rendezvous port is this number plus the device of rank 0: a device, and therefore also the port, belongs to one
+// job at a time.
 constexpr std::uint16_t kFirstPort = 29600;
 
 constexpr std::int64_t kMost = 65536;

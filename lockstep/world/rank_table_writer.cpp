@@ -125,7 +125,7 @@ RankTableFile make_rank_table(const RankTableRequest& request, const DeviceAddre
 RankTableFile merge_rank_tables(const std::vector<RankTable>& tables) {
   RankTable merged;
   std::vector<std::vector<RankTableDevice>> servers;
-  std::map<std::string, std::string> files;  // of each server
+  std::map<std::string, std::string> files;  // for each server
   for (const auto& table : tables) {
     for (const auto& server : table.servers()) {
       if (const auto [first, added] = files.emplace(server, table.file); !added) {

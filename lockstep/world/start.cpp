@@ -24,7 +24,7 @@ using Detect = std::optional<World> (*)(const Environment&);
 struct Launcher {
   std::string_view name;
   Detect detect;
-  std::string_view fix;  ///< what makes its variables appear
+  std::string_view fix;  ///< the way to get its variables set
 };
 
 // The launchers that start one process per rank, in the order in which `auto` tries them.
@@ -46,7 +46,7 @@ struct Platform {
   std::string_view fix;
 };
 
-// Those that start one process on each host, in the order in which `auto` tries them.
+// The launchers that start one process on each host, in the order in which `auto` tries them.
 constexpr std::array<Platform, 6> kPlatforms = {{
     {"cloud", detail::detect_cloud, "set VC_TASK_INDEX and MA_NUM_HOSTS"},
     {"sagemaker", detail::detect_sagemaker, "set SM_CURRENT_HOST, and SM_HOSTS to several hosts"},
@@ -56,7 +56,7 @@ constexpr std::array<Platform, 6> kPlatforms = {{
     {"pai", detail::detect_pai, "set NPROC_PER_NODE, and RANK and WORLD_SIZE of nodes"},
 }};
 
-// Detection of a launcher that `auto` did not choose: incomplete variables are no error.
+// Detection of a launcher that `auto` did not choose: incomplete variables are not an error.
 template <typename Ask>
 auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(environment)) {
   try {
@@ -68,7 +68,7 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
 
 // The worlds that the other launchers of ranks describe.
 std::vector<World> others_than(const World& world, Environment environment) {
-  environment.erase("LOCKSTEP_INIT_METHOD");  // a rank in it belongs to the world that was chosen
+  environment.erase("LOCKSTEP_INIT_METHOD");  // a rank in it belongs to the chosen world
   std::vector<World> others;
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.name == world.launcher) continue;
@@ -77,7 +77,7 @@ std::vector<World> others_than(const World& world, Environment environment) {
   return others;
 }
 
-// jsrun and PALS give their tasks the variables of an MPI as well, and Flux those of PMI.
+// jsrun and PALS also set the variables of an MPI for their tasks, and Flux those of PMI.
 bool is_same_launcher(const World& world, const World& other) {
   constexpr std::array<std::string_view, 4> kWithMpi = {"jsm", "pals", "flux", "mvapich"};
   constexpr std::array<std::string_view, 2> kOfMpi = {"open_mpi", "mpich"};
@@ -91,7 +91,7 @@ bool is_same_launcher(const World& world, const World& other) {
 
 // The innermost launcher, which was started by the outer ones, has priority.
 void compare_with_outer(World& world, const Environment& environment) {
-  if (world.launcher == "flux") return;  // its tasks inherit the variables of what started Flux itself
+  if (world.launcher == "flux") return;  // its tasks inherit the variables of the program that started Flux
   for (const World& outer : others_than(world, environment)) detail::note_outer_launcher(world, outer, environment);
   for (const Platform& platform : kPlatforms) {
     // torchrun's flags, which the command line of a launcher overrides.
@@ -242,7 +242,7 @@ std::string detail::host_name() {
 std::vector<std::string> launcher_names() {
   std::vector<std::string> names = {"auto", "none"};
   for (const Launcher& launcher : kLaunchers) {
-    if (launcher.name == "open_mpi") names.emplace_back("mpi");  // any of the launchers of MPI
+    if (launcher.name == "open_mpi") names.emplace_back("mpi");  // any of the MPI launchers
     names.emplace_back(launcher.name);
   }
   for (const Platform& platform : kPlatforms) names.emplace_back(platform.name);

@@ -48,8 +48,7 @@ Start detect_start(const StartOptions& options);
 /// several ranks.
 std::string describe(const Start& start);
 
-/// The worlds of the launchers, of those that start one process per rank, whose variables are set. Where ranks meet may
-/// be unknown.
+/// The worlds of those launchers of one process per rank whose variables are set. The rendezvous may be unknown.
 std::vector<World> worlds_here(const Environment& environment);
 
 /// The names of these launchers.
@@ -71,15 +70,15 @@ std::optional<Start> detect_cloud(const Environment& environment);
 
 /// The starts given by SM_HOSTS and SM_CURRENT_HOST (SageMaker), by the JSON of CLUSTER_SPEC (Vertex AI) and TF_CONFIG,
 /// and by PET_NNODES and PET_NODE_RANK (Kubeflow's TrainJob); nullopt when they are not set, or when SM_HOSTS or the
-/// JSON names one host. Error(environment) for what cannot be read or contradicts itself, and for a task that is no
-/// rank.
+/// JSON names one host. Error(environment) for values that cannot be read or contradict each other, and for a task that
+/// is not a rank.
 std::optional<Start> detect_sagemaker(const Environment& environment);
 std::optional<Start> detect_cluster_spec(const Environment& environment);
 std::optional<Start> detect_tf_config(const Environment& environment);
 std::optional<Start> detect_trainjob(const Environment& environment);
 std::optional<Start> detect_pai(const Environment& environment);
-/// Whether RANK and WORLD_SIZE are those of Alibaba's PAI DLC, which count nodes: NPROC_PER_NODE is set, and nothing
-/// says which process of its host this is.
+/// Whether RANK and WORLD_SIZE are those of Alibaba's PAI DLC, which count nodes: NPROC_PER_NODE is set, and no
+/// variable gives the local rank of this process.
 bool is_numbered_by_pai(const Environment& environment);
 
 /// The start given by --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) when

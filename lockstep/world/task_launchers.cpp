@@ -1,5 +1,5 @@
-// Detection of Flux, of IBM's jsrun and of HPE's PALS. Each gives a task its rank and the number of tasks; where rank 0
-// is follows from the list of the allocation's hosts, where there is one.
+// Detection of Flux, of IBM's jsrun and of HPE's PALS. Each gives a task its rank and the number of tasks; the host of
+// rank 0 follows from the list of the allocation's hosts, where there is one.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
@@ -16,8 +16,8 @@ namespace {
 struct TaskLauncher {
   std::string_view name;
   RankVariables variables;
-  std::string_view job;    ///< of the job's name, which is the same for all of its ranks
-  std::string_view nodes;  ///< of the number of nodes; empty: it says none
+  std::string_view job;    ///< the variable with the job's name, which is the same for all of its ranks
+  std::string_view nodes;  ///< the variable with the number of nodes; empty: the launcher sets none
   bool has_hosts;          ///< whether rank 0 is on the first host of the allocation
   std::string_view advice;
 };
@@ -55,7 +55,7 @@ void read_local_of_task(const Environment& environment, const TaskLauncher& laun
   const auto nodes = launcher.nodes.empty() ? std::nullopt : find_integer(environment, launcher.nodes, 1, world.size);
   const bool on_one_node = world.size == 1 || nodes == 1;
   world.local_rank = static_cast<int>(local.value_or(on_one_node ? world.rank : 0));
-  world.local_size = on_one_node ? world.size : 0;  // unknown: counted where the ranks meet
+  world.local_size = on_one_node ? world.size : 0;  // unknown: counted at the rendezvous
 }
 
 std::string first_host(const Environment& environment, const TaskLauncher& launcher, const World& world) {
@@ -65,7 +65,7 @@ std::string first_host(const Environment& environment, const TaskLauncher& launc
     const auto allocated = find_allocated_hosts(environment);
     return allocated ? allocated->hosts.front().host : "";
   } catch (const Error&) {
-    return "";  // require_place says what to do
+    return "";  // require_place reports what to do
   }
 }
 
@@ -83,7 +83,7 @@ void meet_tasks(const Environment& environment, const TaskLauncher& launcher, Wo
 
 std::optional<World> detect_tasks(const Environment& environment, std::string_view name) {
   const TaskLauncher& launcher = *find_launcher(name);
-  // The size of PALS is PMI's, which others set too.
+  // PALS uses PMI's variable for the size, which other launchers set too.
   const bool has_size = launcher.name != "pals" && find(environment, launcher.variables.size).has_value();
   if (!has_size && !find(environment, launcher.variables.rank)) return std::nullopt;
   auto world = read_rank_and_size(environment, launcher.variables);

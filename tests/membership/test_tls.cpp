@@ -1,8 +1,8 @@
 // Who may talk to whom: real sockets, and certificates made for the purpose. Each refusal is a line in the log of the
 // side that refuses, with the peer and the reason, and an error of the other.
 #include "base/expect_error.h"
-#include "membership/certificate_maker.h"
 #include "membership/running_server.h"
+#include "net/certificate_maker.h"
 
 #include <lockstep/membership/service/status.h>
 

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "membership/certificate_maker.h"
+#include "net/certificate_maker.h"
 #include "store/stranger.h"
 #include "support/raw_server.h"
 

@@ -49,7 +49,7 @@ struct ConfigNode {
   std::vector<ConfigNode> items{};    ///< items of a list
   std::vector<Entry> entries;         ///< entries of a map, in the order of the file, keys unique
   FilePosition position{};            ///< file and line, or `override 'train.epochs=3'` with line 0
-  std::shared_ptr<bool> looked_at{};  ///< becomes true with find() and read_config(), also of copies; nullptr: unnoted
+  std::shared_ptr<bool> looked_at{};  ///< becomes true with find() and read_config(), also of copies; nullptr: unused
 
   /// The value under `key` of a map; nullptr when absent or when this is no map.
   const ConfigNode* find(std::string_view key) const;
@@ -83,8 +83,8 @@ std::vector<NamedArguments> read_named_list(const ConfigNode& node, std::string_
 //
 //   base: [../common/sgd.yaml, cifar10.yaml]   # a name or a list; relative to the folder of this file
 //
-// A base may have bases. Of two files, the later in the list counts, and the file itself counts most: maps are merged
-// by key, any other value takes the place of the one before.
+// A base may have bases. The later of two files in the list has priority, and the file itself has the highest: maps are
+// merged by key, any other value replaces the earlier one.
 
 struct ConfigSource {
   std::string file;                  ///< name of the file in messages
@@ -94,20 +94,20 @@ struct ConfigSource {
 
 /// Reads `path` and its bases, then applies the overrides in order; the value of an override is YAML too
 /// (`train.epochs=3`, `model.hidden=[64, 64]`). Error(config) when the file cannot be read, with file:line, or naming
-/// the override, for anything that is not YAML, duplicate keys included; for a base that is not there, and for
+/// the override, for anything that is not YAML, duplicate keys included; for a missing base, and for
 /// a file that builds on itself, with the chain of files.
 ConfigSource load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
 /// The same for text already in memory, which has no bases; `file` is its name in messages.
 ConfigSource parse_config(std::string_view text, std::string file, std::span<const std::string> overrides = {});
 
-/// Lines of comments that say which file gives which keys; empty where there is one file.
+/// Lines of comments that name the keys from each file; empty for a single file.
 std::string describe_origins(const ConfigSource& source);
 
 // The visitor of `describe` functions (see config.h), and the rules a field may have.
 
 /// The values that a field may have; for lists, the values of each item, except where a rule is about the list. Limits
-/// are for numbers, choices for text; one that ends with ":N" stands for those with each number from 0.
+/// are for numbers, choices for text; a choice that ends with ":N" means all choices with a number from 0 instead of N.
 struct ConfigRule {
   std::optional<double> low{};
   std::optional<double> high{};
@@ -133,7 +133,7 @@ ConfigRule one_of(std::vector<std::string> choices);
 /// process can see.
 ConfigRule hidden();
 
-/// `rule` for a list with so many items.
+/// `rule` for a list with this number of items.
 ConfigRule items(std::size_t count, ConfigRule rule = {});
 
 /// `rule` for a list of numbers, each larger than the one before.
@@ -159,7 +159,7 @@ class ConfigFields {
  public:
   virtual ~ConfigFields() = default;
 
-  /// Why the fields are visited: to take values from a file, to show the present ones, or to list all keys with their
+  /// The purpose of the visit: to read values from a file, to show the current values, or to list all keys with their
   /// defaults.
   enum class Purpose { reading, printing, listing };
   virtual Purpose purpose() const { return Purpose::printing; }
@@ -173,7 +173,7 @@ class ConfigFields {
     visit(key, ConfigTarget(&value), rule, doc);
   }
 
-  /// A nested struct with its own `describe`.
+  /// A nested struct with a `describe` function.
   template <typename T>
   void section(std::string_view key, T& value, std::string_view doc) {
     if (!enter(key, doc)) return;
@@ -219,8 +219,8 @@ std::vector<ConfigKey> list_fields(const Describe& describe);
 
 // The options of a part that a configuration file names, such as a model: a value of a type that the part declares.
 
-/// Holds a T that has a `describe` as in config.h. Its fields are keys of the part's section, beside those that all
-/// parts of its kind have. A plain value.
+/// Holds a T that has a `describe` as in config.h. Its fields are keys of the part's section, in addition to those that
+/// all parts of its kind have. A plain value.
 class PartOptions {
  public:
   PartOptions() = default;

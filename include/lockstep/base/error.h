@@ -19,11 +19,11 @@ enum class ErrorKind {
   config,            ///< a configuration file or an override is wrong
   environment,       ///< variables of the environment are missing or contradict each other
   io,                ///< a file, disk or socket failed
-  data,              ///< a data set or checkpoint does not hold what its format requires
+  data,              ///< a data set or checkpoint violates its format
   timeout,           ///< a deadline passed; the message names the ranks that were waited for
-  peer_lost,         ///< another rank died or left the job; the message names it
+  peer_lost,         ///< another rank was lost or left the job; the message names it
   mismatch,          ///< ranks called the same collective with different arguments
-  unsupported,       ///< this build or backend cannot do it
+  unsupported,       ///< this build or backend does not support it
   numeric,           ///< training produced NaN or Inf
 };
 

@@ -23,7 +23,7 @@ struct SpawnOptions {
   /// init_method.
   int nodes = 1;
   int node_rank = 0;
-  /// The time between SIGTERM, which asks the other processes to end, and SIGKILL.
+  /// The time between SIGTERM, which requests the end of the other processes, and SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(30);
 };
 
@@ -31,7 +31,7 @@ struct SpawnOptions {
 struct SpawnArguments {
   int nprocs = 1;
   SpawnOptions options;
-  std::vector<std::string> rest;  ///< what is not in the list below, in its order
+  std::vector<std::string> rest;  ///< arguments that are not in the list below, in their order
 };
 
 /// Reads the arguments that PyTorch's example of mp.spawn takes, as `--name VALUE` or `--name=VALUE`, with '-' or '_':
@@ -41,8 +41,8 @@ struct SpawnArguments {
 ///     --rank N           this node's number, from 0
 ///     --init_method URL  as SpawnOptions::init_method
 ///
-/// Platforms add arguments of their own: those are left in `rest`, for the program to read or to ignore.
-/// Error(invalid_argument) for a value that is missing, no number or out of range, for a rank that is not below the
+/// Platforms add other arguments: they are left in `rest`, for the program to read or to ignore.
+/// Error(invalid_argument) for a value that is missing, not a number or out of range, for a rank that is not below the
 /// world size, and for several nodes without an init_method. Thread-safe.
 SpawnArguments spawn_arguments(int argc, const char* const* argv);
 
@@ -69,7 +69,7 @@ class SpawnedProcesses {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runs fn(0) ... fn(nprocs - 1), each in a process of its own, and returns when all of them have exited successfully.
+/// Runs fn(0) ... fn(nprocs - 1), each in a separate process, and returns when all of them have exited successfully.
 ///
 /// lockstep::init() in a child needs no further settings: the child is rank node_rank * nprocs + index of nodes *
 /// nprocs.
@@ -81,7 +81,7 @@ class SpawnedProcesses {
 /// leads a process group, exits without atexit handlers and destructors of statics, and is killed when this process
 /// ends. Where OMP_NUM_THREADS is not set and there are several children, each computes with one thread.
 ///
-/// When the first child throws, exits with a code other than 0 or dies of a signal, the other children are ended:
+/// When the first child throws, exits with a code other than 0 or is killed by a signal, the other children are ended:
 /// SIGTERM, after the grace period SIGKILL. Then an Error is thrown that names the child's index, its pid, and what()
 /// of its exception, or its exit code or signal. The kind of the Error is that of the child's Error, otherwise
 /// peer_lost. SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process are passed on to the children (a second one kills
@@ -101,8 +101,8 @@ namespace lockstep::cluster {
 // The report of a rank's failure to its launcher, through torchrun's error file.
 
 /// Writes why this process fails to the file that TORCHELASTIC_ERROR_FILE in `environment` names, if any; a later call
-/// replaces the earlier report. Not thread-safe. Best effort: a program that is about to fail has no use for a second
-/// error. For the `main` of any program under `lockstep run`:
+/// replaces the earlier report. Not thread-safe. Best effort, without errors: the program is about to fail already. For
+/// the `main` of any program under `lockstep run`:
 ///
 ///     catch (const std::exception& error) {
 ///       lockstep::cluster::report_failure(error);

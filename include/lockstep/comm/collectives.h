@@ -25,9 +25,9 @@ class WorkState;
 /// written until `wait()` returned. Thread-safe.
 ///
 /// On CUDA an operation is work on a stream of the group. It begins when the stream that was current at its call has
-/// got there. `wait()` makes the current stream wait for it and returns at once: what is put on that stream afterwards
-/// sees the result. The group's time limit counts on the device. An operation that fails there ends the group, so that
-/// the next call throws; the tensors of that operation then hold undefined numbers.
+/// completed all earlier work. `wait()` makes the current stream wait for it and returns at once: later work on that
+/// stream uses the result. The group's time limit counts on the device. An operation that fails there ends the group,
+/// so that the next call throws; the tensors of that operation then hold undefined numbers.
 class Work {
  public:
   Work() = default;  ///< an operation that is complete already
@@ -37,11 +37,11 @@ class Work {
   /// sequence number and the time waited when neither happened within `timeout` (default: the group's).
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  /// `wait()`, and on CUDA blocks until the current stream has got so far. Throws as `wait()`.
+  /// `wait()`, and on CUDA blocks until the current stream has completed the operation. Throws as `wait()`.
   void synchronize(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
   /// True once `wait` would return or throw without blocking; on CUDA, once the device has completed the operation.
-  /// Advances what the process has under way. Never throws the operation's Error.
+  /// Advances the operations of the process that are in progress. Never throws the operation's Error.
   bool test();
 
  private:
@@ -59,14 +59,14 @@ class Work {
 // Gradients: all_reduce and reduce_scatter with sum or mean, all_gather and all_to_all differentiate. A tensor's
 // gradient is that of the sum of all ranks' losses. (DataParallel, which averages over ranks, makes it the mean of the
 // losses.) So backward is a collective, too: all ranks pass tensors that require gradients, or none does, and all run
-// backward through the result. What does not differentiate (the other operators and functions, `_async` variants)
-// refuses tensors of a graph with Error(invalid_argument), except parameters themselves where it sends or overwrites
-// them. Under torch::NoGradGuard nothing is recorded or refused.
+// backward through the result. The other operators and functions, and the `_async` variants, do not differentiate: they
+// reject tensors of a graph with Error(invalid_argument), except parameters that are only sent or overwritten. Under
+// torch::NoGradGuard nothing is recorded or rejected.
 //
-// Progress: what was started goes on while this process waits, whatever it waits for. All ranks start the operations of
-// one group in the same order, but may wait for them, and for those of any other groups of the job, in any order: a
-// wait, a `test()` and a call that waits advance everything that the process had under way when they began. Between
-// such calls gloo, tls, staged and nccl go on by themselves; shm, hierarchy and mpi do not.
+// Progress: started operations advance while this process waits for any operation. All ranks start the operations of
+// one group in the same order, but may wait for them, and for those of other groups of the job, in any order: a wait, a
+// `test()` and a blocking call advance all operations of the process that were in progress when they began. Between
+// such calls gloo, tls, staged and nccl advance by themselves; shm, hierarchy and mpi do not.
 //
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
 // `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:
@@ -93,7 +93,7 @@ Work broadcast_async(at::Tensor& tensor, const Group& group, int root = 0);
 
 /// Concatenates all ranks' tensors along dimension 0 in rank order: [n, ...] on each rank -> [size * n, ...].
 at::Tensor all_gather(const at::Tensor& tensor, const Group& group);
-/// The same into `output`, a contiguous tensor of size * numel elements. `tensor` may be this rank's own slice of
+/// The same into `output`, a contiguous tensor of size * numel elements. `tensor` may be this rank's slice of
 /// `output`.
 Work all_gather_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
 

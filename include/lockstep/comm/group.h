@@ -20,8 +20,8 @@ class GroupImpl;
 struct GroupOptions {
   /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
   /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
-  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
-  /// and staged, which carry CUDA tensors, beside what "auto" selects for those on the CPU. Where the group has a CUDA
+  /// `encrypt` tls replaces gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
+  /// and staged, which send CUDA tensors, in addition to the choice of "auto" for CPU tensors. If the group has a CUDA
   /// device (`device`), "auto" means nccl for its tensors, with `encrypt` staged; and a backend for the CPU carries
   /// them through the host's memory. With staged, and backends for the CPU, ranks may share a device.
   std::string backend = "auto";
@@ -29,17 +29,17 @@ struct GroupOptions {
   std::chrono::milliseconds start_timeout = std::chrono::seconds(kDefaultStartTimeoutS);
   /// The time limit of one collective. Overridden by LOCKSTEP_TIMEOUT_S.
   std::chrono::milliseconds timeout = std::chrono::seconds(kDefaultTimeoutS);
-  /// The time without an answer from a host's kernel (its ranks may be busy) after which its ranks count as lost, where
+  /// The time without a response from a host's kernel (its ranks may be busy) after which its ranks count as lost, if
   /// ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
   std::chrono::milliseconds host_timeout = std::chrono::seconds(30);
   /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
-  /// started, until all ranks have started it. On for programs, which call collectives as they like; `lockstep train`,
-  /// whose order of collectives is fixed, turns it off (parallel.check_collectives). Overridden by
+  /// started, until all ranks have started it. On for programs, whose order of collectives is arbitrary; `lockstep
+  /// train`, whose order of collectives is fixed, turns it off (parallel.check_collectives). Overridden by
   /// LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_collectives = true;
-  /// Encrypt what travels between hosts, and let nobody take part without a certificate of the job's authority: tensors
-  /// (TLS 1.3 between all ranks) and the store where ranks meet. The certificates are those of
+  /// Encrypt all data between hosts, and reject processes without a certificate of the job's authority: for tensors
+  /// (TLS 1.3 between all ranks) and for the store of the rendezvous. The certificates are those of
   /// `cluster.config_file_path` (LOCKSTEP_CLUSTER_CONFIG), with or without a scheduler. The same on all ranks. Backend
   /// "tls" implies it. Overridden by LOCKSTEP_ENCRYPT=0|1.
   bool encrypt = false;
@@ -48,9 +48,10 @@ struct GroupOptions {
   bool rejoins = false;
   /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
   ClusterOptions cluster{};
-  /// The device whose tensors the group carries besides those on the CPU. "auto": with backend nccl or staged as
-  /// "cuda", else none. "cuda": of the devices that this process sees (CUDA_VISIBLE_DEVICES) that with the number of
-  /// the local rank, or the only one; where ranks may share, in turn. "cuda:1": that one. "cpu": none.
+  /// The device whose tensors the group sends, in addition to tensors on the CPU. "auto": with backend nccl or staged
+  /// as
+  /// "cuda", else none. "cuda": the visible device (CUDA_VISIBLE_DEVICES) with the number of the local rank, or the
+  /// only visible device; backends that allow sharing assign devices in turn. "cuda:1": this device. "cpu": none.
   std::string device = "auto";
 };
 
@@ -62,8 +63,9 @@ struct GroupOptions {
 /// other groups of the job throws an error that names the first reason, and ranks that wait for this one get an error,
 /// too. Errors of other kinds leave the group usable.
 ///
-/// Destroying the last handle releases local resources only and does not talk to other ranks. One exception: after a
-/// failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
+/// Destroying the last handle releases local resources only and sends no messages to other ranks. One exception: after
+/// a failure, the process that holds the store of the job keeps it for up to 2 s, so that other ranks can read the
+/// reason.
 class Group {
  public:
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
@@ -78,7 +80,7 @@ class Group {
   bool contains(int world_rank) const;
   const std::string& name() const;
   std::string_view backend() const;  ///< that of its device's tensors; "self" in every group of one rank
-  /// The device whose tensors it carries besides those on the CPU: "cuda:1", or "cpu" where there is none.
+  /// The device whose tensors the group sends, in addition to tensors on the CPU: "cuda:1", or "cpu" without a device.
   const std::string& device() const;
   const World& world() const;
   std::chrono::milliseconds timeout() const;
@@ -93,8 +95,8 @@ class Group {
   Group unchecked() const;
   bool checks_arguments() const { return checks_; }
 
-  /// Tells the other ranks why this rank stops, so that their errors name the first reason. Best effort, never throws,
-  /// returns at once. Afterwards this group and every other group of the job are unusable on this rank.
+  /// Reports the reason for which this rank stops to the other ranks, whose errors then name it. Best effort, never
+  /// throws, returns at once. Afterwards this group and every other group of the job are unusable on this rank.
   void abort(std::string_view reason) noexcept;
 
   detail::GroupImpl& impl() const { return *impl_; }
@@ -107,9 +109,9 @@ class Group {
 /// Connects to the other ranks of `world` and returns the group of all of them.
 /// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S, LOCKSTEP_CHECK_COLLECTIVES and
 /// LOCKSTEP_ENCRYPT override `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to
-/// use; LOCKSTEP_HOST_ID stands for the identity of this host, so that ranks with different values count as being on
-/// different hosts. Errors: timeout, naming the ranks that never came; io, when the port of the store is taken;
-/// unsupported, for a backend that this build lacks; config, for certificates that cannot be used; mismatch, where only
+/// use; LOCKSTEP_HOST_ID replaces the identity of this host, so that ranks with different values count as being on
+/// different hosts. Errors: timeout, naming the ranks that did not connect; io, when the port of the store is in use;
+/// unsupported, for a backend that this build lacks; config, for certificates that cannot be used; mismatch, when only
 /// some ranks encrypt; invalid_argument or environment for a bad option or variable.
 Group connect(const World& world, const GroupOptions& options = {});
 
@@ -130,8 +132,9 @@ Group init(const InitMethod& method, const GroupOptions& options = {});
 // Progress reports of a program to its launcher and scheduler: completed steps and backward passes. These functions are
 // not collectives. Call them from the thread that uses the group.
 
-/// Records that this rank has completed step number `step` of its training: when the rank dies, `lockstep run` reports
-/// it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it also goes into the status. `lockstep train` calls it.
+/// Records that this rank has completed step number `step` of its training: when the rank is lost, `lockstep run`
+/// reports it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it is also in the status. `lockstep train`
+/// calls it.
 void completed_step(const Group& group, std::int64_t step) noexcept;
 
 /// Records one more backward pass whose gradients were all reduced. DataParallel calls it.

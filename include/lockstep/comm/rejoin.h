@@ -1,4 +1,4 @@
-// Recovery of a job after the loss of ranks: the others keep their processes and memory, and form a new group with
+// Recovery of a job after the loss of ranks: the other ranks keep their processes and memory, and form a new group with
 // the ranks that replace the lost ones.
 //
 //     GroupOptions options;
@@ -13,7 +13,7 @@
 //         if (!can_rejoin(*group) || !is_loss(error)) throw;
 //         why = error.what();
 //       }
-//       // Outside of the catch, with everything gone that uses the group.
+//       // Outside of the catch, after all objects that use the group are destroyed.
 //       group = rejoin(std::move(*group), why);
 //     }
 #pragma once
@@ -38,12 +38,12 @@ bool is_loss(const Error& error);
 /// Releases `group`, which must be the last handle to any group of the job, waits until the lost ranks are replaced,
 /// and returns the group of all ranks in the next generation; this process keeps its rank. nullopt when the job was
 /// completed meanwhile: some rank had exited successfully, and nothing is left to do. Errors: peer_lost when no
-/// replacement came in time, environment when the scheduler refuses this worker; those of connect().
+/// replacement joined in time, environment when the scheduler rejects this worker; those of connect().
 std::optional<Group> rejoin(Group group, const std::string& reason);
 
-/// While it exists, collectives that this rank waits for fail as soon as the scheduler knows that they cannot succeed;
-/// without it a rank detects only local signs: processes that end, connections that break. Without a
-/// scheduler it does nothing. Must be destroyed before the last handle to the group.
+/// While it exists, collectives that this rank waits for fail as soon as the scheduler reports that they cannot
+/// succeed; without it a rank detects only local signs: processes that end, connections that break. Without a scheduler
+/// it does nothing. Must be destroyed before the last handle to the group.
 class LossWatch {
  public:
   explicit LossWatch(const Group& group);

@@ -80,7 +80,7 @@ struct SamplerOptions {
   Remainder remainder = Remainder::drop;
   std::int64_t batch_size = 1;  ///< records of one rank in one step
   /// Records of all ranks in one step; 0: num_shards * batch_size. If it is not a multiple of num_shards, the first
-  /// ranks have one record more; with fewer records than ranks the last ranks have none.
+  /// ranks have one record more; with fewer records than ranks, the last ranks have no record.
   std::int64_t global_batch_size = 0;
 };
 
@@ -243,7 +243,7 @@ class Loader {
   void start(std::int64_t epoch, std::int64_t step = 0);
 
   /// The next batch; nullptr after the last one of the epoch, or before the first `start`. An error while making
-  /// a batch is thrown here when its turn comes, and again by each further call until `start`. The batch's memory is
+  /// a batch is thrown here instead of that batch, and again by each further call until `start`. The batch's memory is
   /// reused once its last owner releases it.
   std::shared_ptr<Batch> next();
 

@@ -1,5 +1,5 @@
 // Global tensors: one logical tensor, divided over the ranks of a mesh, that libtorch's operators, modules, autograd
-// and optimizers take like any other.
+// and optimizers accept like any other.
 //
 //     lockstep::Mesh mesh(lockstep::init(), {2, 2}, {"data", "model"});
 //     auto x = lockstep::distribute(batch, mesh, {Shard(0), Replicate()});
@@ -7,7 +7,7 @@
 //     auto y = x.mm(w);                       // [Shard(0), Shard(1)], nothing sent
 //     std::cout << lockstep::describe(y);     // float32[64, 512] on 2x2 (data, model): [Shard(0), Shard(1)], ...
 //
-// A global tensor is an at::Tensor of logical sizes on a device of its own (global_device()). Every rank of the mesh
+// A global tensor is an at::Tensor of logical sizes on a special device (global_device()). Every rank of the mesh
 // calls the same operators in the same order: an operator may be a collective, and so may be reading a value of a
 // tensor (`item()`), printing it, or copying it to the CPU. docs/global_ops.md lists what each operator supports with
 // divided inputs. Not thread-safe beside other collectives of the same groups.
@@ -115,7 +115,7 @@ class Mesh {
   const Group& group(std::size_t axis) const;
   /// The group of all ranks of the mesh.
   const Group& group() const;
-  /// Where the parts of its tensors lie: on the device of its group (Group::device).
+  /// The device of the parts of its tensors: that of its group (Group::device).
   c10::Device device() const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }

@@ -1,4 +1,4 @@
-// Activation checkpointing: the activations of a block are not kept for backward, but computed again there.
+// Activation checkpointing: the activations of a block are not kept for backward, but computed again during backward.
 //
 //   struct Block : torch::nn::Module, lockstep::Recomputable {
 //     torch::Tensor forward(const torch::Tensor& x) {

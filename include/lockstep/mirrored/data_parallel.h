@@ -22,11 +22,11 @@ namespace lockstep {
 enum class BufferPolicy {
   broadcast,  ///< after each synchronized backward, rank 0's buffers are broadcast (torch's DDP does so before each
               ///< forward)
-  local,      ///< each rank keeps its own; call `synchronize_buffers` before evaluating or saving
+  local,      ///< each rank keeps its own buffers; call `synchronize_buffers` before evaluating or saving
 };
 
-/// How gradients of sparse embeddings travel: torch::nn::Embedding and EmbeddingBag with sparse(true), float32 on the
-/// CPU. The numbers are the same.
+/// The exchange of gradients of sparse embeddings: torch::nn::Embedding and EmbeddingBag with sparse(true), float32 on
+/// the CPU. The numbers are the same.
 enum class SparseGradients {
   rows,   ///< ids and rows of the step, which all ranks gather; `.grad()` is sparse, with the rows that any rank has
   dense,  ///< whole tables, in the buckets; `.grad()` is dense
@@ -44,7 +44,7 @@ struct DataParallelOptions {
   /// costs two collectives per step, one in forward and one in backward. All ranks must call forward equally often, and
   /// backward, too. A rank without a batch calls them with an empty batch (sizes [0, ...]; its loss may be
   /// `output.sum()`), not backward_without_data. libtorch rejects a batch with a single value per channel on any rank.
-  /// If a rank throws during forward or backward, the others wait for it until the timeout, and the job cannot
+  /// If a rank throws during forward or backward, the other ranks wait for it until the timeout, and the job cannot
   /// continue.
   bool sync_batch_norm = false;
   /// Sparse gradients of other modules become dense in either case.
@@ -120,8 +120,8 @@ class DataParallel {
 
   /// Votes: sets a flag of this rank that is sent with the gradients from the next synchronized backward on, until it
   /// is changed, without additional messages. So ranks can agree on the step after which they react to an event that
-  /// only some of them saw, such as a signal. There are kVotes flags, `subject` 0 and following; the program gives them
-  /// their meaning.
+  /// only some of them received, such as a signal. There are kVotes flags, `subject` 0 and following; the program gives
+  /// them their meaning.
   static constexpr int kVotes = 4;
   void vote(int subject, bool yes = true);
 

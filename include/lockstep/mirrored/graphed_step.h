@@ -28,10 +28,10 @@ namespace lockstep {
 /// optimizer_update.h). The first three steps run as written. The fourth is recorded, and runs as a graph like all that
 /// follow. Results equal those of steps that are not recorded.
 ///
-/// What a recorded step may do: work on the device with the shapes of the first inputs. What it may not: read a number
-/// on the host (`item()`), copy from the CPU, choose between branches by a value. Where the recording fails, steps go
-/// on as written, and `why_not_recorded` says why. Learning rates may change between steps (the optimizer's options);
-/// its other settings may not, once it is recorded.
+/// A recorded step may only contain work on the device with the shapes of the first inputs. It must not read a number
+/// on the host (`item()`), copy from the CPU, or choose between branches by a value. If the recording fails, all steps
+/// run as written, and `why_not_recorded` has the reason. Learning rates may change between steps (the optimizer's
+/// options); its other settings must not change after the recording.
 ///
 /// Not thread-safe. `parallel`, its module and `optimizer` must outlive it.
 class GraphedStep {
@@ -39,7 +39,7 @@ class GraphedStep {
   using Loss = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
   /// Error(invalid_argument) without parameters. `loss` gives a scalar; it is called for the first steps only, so it
-  /// must keep no inputs of its own.
+  /// must not store inputs.
   GraphedStep(const DataParallel& parallel, torch::optim::Optimizer& optimizer, Loss loss);
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;
@@ -51,7 +51,7 @@ class GraphedStep {
   at::Tensor run(const std::vector<at::Tensor>& inputs);
 
   bool is_recorded() const;
-  /// Why steps are not recorded, in words; nullopt before it was tried, and where they are.
+  /// The reason why steps are not recorded, as text; nullopt before the recording, and after a successful one.
   const std::optional<std::string>& why_not_recorded() const;
 
  private:

@@ -88,8 +88,8 @@ class ParameterShards {
 };
 
 /// Replaces `Optimizer` (any of torch::optim but LBFGS) in a data-parallel program: each rank updates 1/size of
-/// the parameters and gets the rest from the others, so that neither the work nor the memory of the optimizer is
-/// repeated on every rank. Known elsewhere as ZeRO stage 1 and ZeroRedundancyOptimizer.
+/// the parameters and gets the rest from the other ranks, so that neither the work nor the memory of the optimizer is
+/// repeated on every rank. Other names for it are ZeRO stage 1 and ZeroRedundancyOptimizer.
 ///
 ///     lockstep::DataParallel parallel(model, group);
 ///     lockstep::ShardedOptimizer<torch::optim::SGD> optimizer(parallel, torch::optim::SGDOptions(0.1).momentum(0.9));

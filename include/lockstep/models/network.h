@@ -1,4 +1,4 @@
-// The base classes of models that shipped tasks know: a module that maps a batch of pictures to logits, and one that
+// The base classes of models for the shipped tasks: a module that maps a batch of pictures to logits, and one that
 // maps a batch of ids to a logit each. Not thread-safe.
 #pragma once
 

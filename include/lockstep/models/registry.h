@@ -22,7 +22,7 @@ struct ModelSpec {
   std::int64_t in_channels = 3;                     ///< convolutional models
   std::int64_t in_features = 784;                   ///< mlp: inputs are flattened to [N, in_features]
   std::vector<std::int64_t> hidden = {1024, 1024};  ///< mlp, vgg11: widths of the linear layers
-  /// resnet18, resnet34, resnet50: how they begin. imagenet: a 7x7 convolution and a max pool, which quarter the
+  /// resnet18, resnet34, resnet50: their first layers. imagenet: a 7x7 convolution and a max pool, which quarter the
   /// picture; cifar: a 3x3 convolution, which leaves its size.
   std::string stem = "imagenet";
 };

@@ -27,7 +27,7 @@ struct RemoteRows;
 ///       models::ServedEmbedding users{models::EmbeddingShape{.rows = 1000, .dim = 16}};
 ///       ...
 ///
-/// The module has to be made in the run: give a function as train::Program::model, or a part (train/parts.h).
+/// The module must be created in the run: pass a function as train::Program::model, or a part (train/parts.h).
 class ServedEmbeddingImpl : public torch::nn::EmbeddingImpl {
  public:
   explicit ServedEmbeddingImpl(const EmbeddingShape& shape);
@@ -39,7 +39,7 @@ class ServedEmbeddingImpl : public torch::nn::EmbeddingImpl {
 
   const EmbeddingShape& shape() const { return shape_; }
 
-  /// For the library: where the rows are, if not in `weight`.
+  /// For the library: the location of the rows, if not in `weight`.
   const std::shared_ptr<RemoteRows>& distant() const { return distant_; }
 
  private:

@@ -5,9 +5,9 @@
 
 namespace lockstep::ocr {
 
-/// `parts` and those of this folder, as the program `lockstep` has them (docs/ocr.md). In a library that was built
-/// without OpenCV and Clipper, the names of those that find text are there, and a configuration that uses one gets an
-/// Error(unsupported) that says what to install.
+/// `parts` and those of this folder, as in the program `lockstep` (docs/ocr.md). A library that was built without
+/// OpenCV and Clipper has only the names of the parts that find text: a configuration that uses one of them gets an
+/// Error(unsupported) that names the packages to install.
 ///
 ///   return lockstep::train_main(argc, argv, lockstep::ocr::with_ocr_parts(lockstep::train::shipped_parts()));
 train::Parts with_ocr_parts(train::Parts parts);

@@ -18,11 +18,11 @@ class Optimizer;
 namespace lockstep {
 
 struct AutoParallelOptions {
-  std::string cluster;                       ///< YAML as `lockstep calibrate` writes it; empty: a guess at this machine
+  std::string cluster;  ///< YAML in the format of `lockstep calibrate`; empty: an estimate of this machine
   std::optional<std::int64_t> memory_bytes;  ///< limit for each rank; nullopt: the cluster's device memory
   std::vector<int> mesh;                     ///< sizes of the mesh's axes; empty: the fastest mesh
   ModulePlan parameters;                     ///< given placements that the plan keeps, one for each axis of `mesh`
-  std::string plan_file;                     ///< used if it exists, else written; empty: none
+  std::string plan_file;                     ///< read if it exists, else written; empty: no file
   /// Makes the optimizer that the program will use: its memory and time are part of the plan's cost.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer;
   /// The program's work on the gradients of these parameters before the optimizer's step, such as clipping: its time is

@@ -28,23 +28,23 @@ struct Sample {
   std::map<std::string, std::string, std::less<>> texts{};
 };
 
-/// The samples of one step on one rank. In parallel.mode semi_auto and auto a task sees global tensors: those of the
-/// whole batch of all ranks, of which `count` is the size then.
+/// The samples of one step on one rank. In parallel.mode semi_auto and auto a task gets global tensors: those of the
+/// whole batch of all ranks, and `count` is the size of that batch.
 struct Batch {
   Tensors tensors;  ///< each with the samples along dimension 0
   std::map<std::string, std::vector<std::string>, std::less<>> texts;
   std::map<std::string, std::vector<at::Tensor>, std::less<>>
-      lists{};                        ///< fields whose shapes differ: a tensor a sample, of this rank
+      lists{};                        ///< fields with different shapes: one tensor for each sample of this rank
   std::vector<std::int64_t> indices;  ///< the samples' indices in the data set, those of this rank
   std::int64_t count = 0;             ///< samples; may be 0 (data.remainder exact)
-  std::int64_t left_out = 0;          ///< samples that were due and could not be used (Dataset::leaves_out_errors)
-  std::map<std::int64_t, std::string> left_out_because{};  ///< of each of these, by its index: why
+  std::int64_t left_out = 0;          ///< unusable samples that were skipped (Dataset::leaves_out_errors)
+  std::map<std::int64_t, std::string> left_out_because{};  ///< the reason for each of these samples, by its index
 
-  /// The tensor of a field. Error(invalid_argument) naming the fields that there are when it has no such field.
+  /// The tensor of a field. Error(invalid_argument) that lists the existing fields when the field is missing.
   const at::Tensor& operator[](std::string_view field) const;
 };
 
-// The interface of data sets: samples by index, read by many threads of many ranks.
+// The interface of data sets: samples by index, read by several threads on each rank.
 //
 //   struct Squares : samples::Dataset {
 //     std::int64_t size() const override { return 1000; }
@@ -60,7 +60,7 @@ class Chance {
  public:
   Chance(std::uint64_t seed, std::int64_t epoch, std::int64_t index) : seed_(seed), epoch_(epoch), index_(index) {}
 
-  /// A seed for a generator of the step's own.
+  /// A seed for a separate generator of the step.
   std::uint64_t seed(std::string_view step) const;
   /// The first number of the step's stream, uniform in [0, 1).
   double uniform(std::string_view step) const;
@@ -77,9 +77,9 @@ class Chance {
 class Batches {
  public:
   virtual ~Batches() = default;
-  /// Goes on at step `step` of epoch `epoch`, both counted from 0.
+  /// Continues at step `step` of epoch `epoch`, both counted from 0.
   virtual void start(std::int64_t epoch, std::int64_t step) = 0;
-  /// nullopt after the last batch of the epoch. Throws what making the batch threw.
+  /// nullopt after the last batch of the epoch. Throws the errors of making the batch.
   virtual std::optional<Batch> next() = 0;
   /// Samples of the batches since `start` that were left out (Dataset::leaves_out_errors).
   virtual std::int64_t left_out() const { return 0; }
@@ -102,24 +102,25 @@ class Dataset {
   /// names.
   virtual std::vector<std::string> classes() const { return {}; }
 
-  /// What people know a sample by, such as its file or columns of its row, by the names of these: predictions have it
-  /// beside them. Reads no sample. Empty: its index only.
+  /// Texts that identify a sample for users, such as its file or columns of its row, by their names: predictions
+  /// include
+  /// them. Reads no sample. Empty: the index only.
   virtual std::vector<std::pair<std::string, std::string>> known_as(std::int64_t /*index*/) const { return {}; }
 
   /// Whether a sample for which `get` throws Error(data) is left out of its batch, and counted, instead of ending the
   /// run.
   virtual bool leaves_out_errors() const { return false; }
 
-  /// The samples of one rank in one epoch, batch after batch: by default as the sampler says.
+  /// The samples of one rank in one epoch, batch after batch: by default from the sampler.
   virtual data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const {
     return sampler.epoch(epoch);
   }
 
-  /// The batches of a rank, made ahead by threads. Override it where there is a faster way than `get` and `collate`.
+  /// The batches of a rank, prefetched by threads. Override it if there is a faster way than `get` and `collate`.
   virtual std::unique_ptr<Batches> batches(std::shared_ptr<const Dataset> self, const data::ShardedSampler& sampler,
                                            const data::LoaderOptions& options) const;
 
-  /// A batch of one sample, of which only fields, shapes and dtypes count: how the planner learns them.
+  /// A batch of one sample, from which the planner reads fields, shapes and dtypes; its values have no meaning.
   virtual Batch example() const;
 };
 
@@ -134,11 +135,11 @@ Batch pad_and_stack(std::vector<Sample> samples, double value = 0);
 /// apart, in Batch::lists.
 enum class Collate { stack, pad, list };
 
-/// A batch in which each field is made as `how` says, and the others are stacked.
+/// A batch whose fields are made according to `how`; all other fields are stacked.
 Batch collate(std::vector<Sample> samples, const std::map<std::string, Collate, std::less<>>& how);
 
 /// A data set of tensors in memory, each with the samples along dimension 0. Error(invalid_argument) when their sizes
-/// along it differ or there is none.
+/// along it differ or there is no tensor.
 std::shared_ptr<const Dataset> from_tensors(Tensors tensors);
 
 /// The samples of `dataset` after `transform`, which threads call at the same time.
@@ -156,7 +157,8 @@ std::shared_ptr<const Dataset> mapped(std::shared_ptr<const Dataset> dataset, Tr
 //   };
 //   auto dataset = samples::from_stream(std::make_shared<Lines>(), {});
 
-/// A place between two samples of a shard, in the reader's own terms, for example a byte and a token behind it.
+/// A position between two samples of a shard, with a meaning that the reader defines, for example a byte offset and a
+/// token after it.
 struct StreamPosition {
   std::int64_t major = 0;
   std::int64_t minor = 0;
@@ -168,13 +170,13 @@ struct StreamPosition {
 class StreamReader {
  public:
   virtual ~StreamReader() = default;
-  /// nullopt at the shard's end.
+  /// The next sample; nullopt at the shard's end.
   virtual std::optional<Sample> next() = 0;
-  /// Of the sample that `next` gives next.
+  /// The position of the sample that `next` returns next.
   virtual StreamPosition position() const = 0;
 };
 
-/// Where the samples of a shard are: the position of every `window`-th, and their number.
+/// The index of a shard: the position of every `window`-th sample, and the number of samples.
 struct ShardIndex {
   std::vector<StreamPosition> windows;
   std::int64_t samples = 0;
@@ -185,13 +187,13 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// A property of the data: the same on all ranks, whatever their number.
+  /// The number of shards, a property of the data: the same for any number of ranks, and on all ranks.
   virtual std::int64_t shards() const = 0;
 
-  /// A reader at a position that a reader of this shard gave; {} is the beginning.
+  /// A reader at a position from a reader of this shard; {} is the beginning.
   virtual std::unique_ptr<StreamReader> open(std::int64_t shard, StreamPosition from) const = 0;
 
-  /// By default reads the whole shard once. Override it where numbers follow from sizes.
+  /// By default reads the whole shard once. Override it if the numbers follow from sizes.
   virtual ShardIndex index(std::int64_t shard, std::int64_t window) const;
 
   /// As a data set's; by default `stack`.
@@ -199,17 +201,18 @@ class Stream {
 };
 
 struct StreamOptions {
-  /// Samples that are read together. With data.shuffle the windows of a shard come in a random order, and so do the
-  /// samples of each. A rank keeps one window of each shard that it reads in memory.
+  /// The number of samples in a window. With data.shuffle the windows of a shard are read in a random order, and so are
+  /// the
+  /// samples of each window. A rank keeps one window of each shard that it reads in memory.
   std::int64_t window = 256;
 };
 
 /// The data set of a stream. Shards take turns: the order of an epoch is one sample of each shard, then the next of
-/// each, and so on, without those that have come to their end. Step t takes the places [t * G, (t + 1) * G) of it,
+/// each, and so on; shards that have ended are skipped. Step t takes the positions [t * G, (t + 1) * G) of this order,
 /// where G is the global batch size, and rank r of n those with offset r, r + n, ... So the samples of a step depend on
 /// seed, epoch, step and G, and not on the number of ranks; epoch and step, which a checkpoint has, are the position in
-/// the data. Where the number of shards is a multiple of the number of ranks, and so is G, each rank reads shards of
-/// its own as long as all last.
+/// the data. If the number of shards and G are multiples of the number of ranks, each rank reads separate shards as
+/// long as no shard has ended.
 ///
 /// Reads all shards' indices at once, so all ranks find the same wrong items. Error(data) for a stream without samples.
 std::shared_ptr<const Dataset> from_stream(std::shared_ptr<const Stream> stream, const StreamOptions& options);

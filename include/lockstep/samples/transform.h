@@ -20,10 +20,11 @@
 
 namespace lockstep::samples {
 
-/// Where a transform stands in its list.
+/// The context of a transform in its list.
 struct TransformStep {
-  /// A name of its own, under which it draws random numbers (Chance): that of the part, from the second one of a list
-  /// on with its number, `random_crop.2`. So a step that is added changes no other's numbers.
+  /// The unique name under which the step draws random numbers (Chance): that of the part, with a number from the
+  /// second
+  /// equal part of a list on, `random_crop.2`. So an added step does not change the random numbers of other steps.
   std::string name;
   bool channels_first = false;  ///< pictures are CHW here, because a step before made them so
 };
@@ -40,13 +41,14 @@ struct TransformPart {
   PictureOrder order = PictureOrder::any;
 };
 
-/// The transforms of pictures that Lockstep brings, with the numbers of torchvision on tensors.
+/// The shipped transforms of pictures, with the numeric results of torchvision on tensors.
 std::vector<TransformPart> shipped_transforms();
 
 /// The transforms of a list such as `[resize: {size: 256}, to_tensor]`, one after the other; empty without any. Names
-/// may be written as in MindSpore (RandomCrop, HWC2CHW), and one number where a list of them is due. Without
+/// may be written as in MindSpore (RandomCrop, HWC2CHW), and a single number instead of a list of numbers. Without
 /// `with_random` the random ones are left out. `what` is the list's key. Error(config), with the place in the file, for
-/// unknown names and arguments (with the nearest), values out of range, and steps that cannot follow those before.
+/// unknown names and arguments (with the nearest name), values out of range, and steps that cannot follow the previous
+/// ones.
 Transform transforms_of(const ConfigNode& list, std::string_view what, const std::vector<TransformPart>& parts,
                         bool with_random = true);
 

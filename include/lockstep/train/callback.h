@@ -1,5 +1,5 @@
-// The interface of callbacks: objects that are told of each point of a run, see its state, and may ask it to stop, to
-// save or to evaluate.
+// The interface of callbacks: objects that are called at each point of a run, read its state, and may request a stop, a
+// checkpoint or an evaluation.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -28,7 +28,7 @@ class Dataset;
 
 namespace lockstep::train {
 
-/// A run as its callbacks see it. Valid as long as the run; called on the training thread.
+/// The view of a run for its callbacks. Valid as long as the run; called on the training thread.
 class RunView {
  public:
   virtual ~RunView() = default;
@@ -42,29 +42,31 @@ class RunView {
   virtual std::int64_t step() const = 0;  ///< optimizer steps done, of the whole run
   virtual std::int64_t total_steps() const = 0;
   virtual std::int64_t epoch() const = 0;  ///< epochs finished
-  virtual double lr() const = 0;           ///< of the step under way, or the last one
+  virtual double lr() const = 0;           ///< of the current step, or of the last one
   /// Mean loss over this rank's samples in the last step; none before the first, and without samples.
   virtual std::optional<double> loss() const = 0;
   virtual const std::vector<Evaluation>& evaluations() const = 0;  ///< all of the run, in order
-  /// The last step at which callbacks.metrics_every wanted a line, for files that go on after a resume.
+  /// The last step with a line by callbacks.metrics_every, for files that continue after a resume.
   virtual const std::optional<StepReport>& logged() const = 0;
 
   virtual const samples::Dataset& training_data() const = 0;
-  /// nullptr: the run has none, and makes no evaluations.
+  /// nullptr: the run has no such data, and makes no evaluations.
   virtual const samples::Dataset* evaluation_data() const = 0;
 
-  /// Any rank may ask, at any point; what one asks for is done by all. Asked before the backward pass of a step has
-  /// begun, it is done after that step; asked later, after the next one. Asked at an evaluation, at the end of an epoch
-  /// or before the run, it is done at once. The agreement travels with the gradients and costs no message.
-  /// Stopping evaluates and saves as the end of a run does; `reason` is shown and in result.json ("stopped").
+  /// Requests: any rank may make one at any point, and all ranks execute it. A request before the backward pass of a
+  /// step
+  /// is executed after that step; a later request after the next step. A request at an evaluation, at the end of an
+  /// epoch or before the run is executed at once. Requests are sent with the gradients, without additional messages. A
+  /// stop evaluates and saves like the end of a run; `reason` is shown and in result.json ("stopped").
   virtual void ask_to_stop(std::string reason) = 0;
   virtual void ask_to_save() = 0;
   virtual void ask_to_evaluate() = 0;
 
-  /// In before_evaluation on all ranks: these parameters take the place of the model's until it is over.
+  /// In before_evaluation on all ranks: these parameters replace the model's until the end of the evaluation.
   virtual void evaluate_with(NamedTensors parameters) = 0;
 
-  /// Collectives. A checkpoint of the present state in this folder, which any run can resume from; and parameters and
+  /// Collectives. A checkpoint of the current state in this folder, from which any run can resume; and the parameters
+  /// and
   /// buffers of the whole model.
   virtual std::filesystem::path save_checkpoint(const std::filesystem::path& folder) = 0;
   virtual NamedTensors weights() const = 0;
@@ -73,20 +75,20 @@ class RunView {
   virtual void tell(std::string_view line) const = 0;
 };
 
-/// What a callback keeps in checkpoints.
+/// The state of a callback in checkpoints.
 struct CallbackState {
   std::string text;      ///< such as JSON; empty: none
   NamedTensors tensors;  ///< in parallel.mode semi_auto and auto they may be global
 };
 
-/// A file or a folder that one callback alone writes.
+/// A file or a folder that only one callback writes.
 struct OwnPath {
-  std::filesystem::path path;  ///< in system.work_dir, unless it is a whole path
-  std::string option{};        ///< that chooses it, such as `file`; empty: none does
+  std::filesystem::path path;  ///< in system.work_dir, unless it is an absolute path
+  std::string option{};        ///< the option that sets the path, such as `file`; empty: no option
 };
 
-/// Called on the training thread of each rank that has it, in the order of priorities. An exception ends the run on all
-/// ranks, with the callback's name and the point.
+/// Called on the training thread of each rank that has the callback, in the order of priorities. An exception ends the
+/// run on all ranks, with the callback's name and the point.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -98,15 +100,15 @@ class Callback {
   virtual int priority() const { return kNormal; }
   static constexpr int kFirst = 10, kEarly = 30, kNormal = 50, kLate = 70, kLast = 90;
 
-  /// Error(config) where the options contradict the configuration. Called before the run, for callbacks.use also when a
+  /// Error(config) if the options contradict the configuration. Called before the run, for callbacks.use also when a
   /// configuration is read (--dry-run).
   virtual void check(const RunConfig&) const {}
-  /// What it writes. A run in which two callbacks, or a callback and the run itself, write to the same path is refused
+  /// The outputs. A run in which two callbacks, or a callback and the run itself, write to the same path is rejected
   /// when `check` is called.
   virtual std::vector<OwnPath> own_paths() const { return {}; }
 
   virtual void before_run(RunView&) {}
-  /// At the end of a run, also one that a callback stopped; not of one that a signal ended, which goes on later.
+  /// At the end of a run, also after a stop by a callback; not after a signal, because such a run continues later.
   virtual void after_run(RunView&) {}
   virtual void before_epoch(RunView&) {}
   virtual void after_epoch(RunView&, const EpochReport&) {}
@@ -122,13 +124,13 @@ class Callback {
   virtual void after_update(RunView&) {}
   virtual void before_evaluation(RunView&) {}
   virtual void after_evaluation(RunView&, const Evaluation&) {}
-  /// Around a checkpoint of the run. With checkpoint.async it may still be on its way to the disk afterwards.
+  /// Around a checkpoint of the run. With checkpoint.async the write may still be in progress afterwards.
   virtual void before_save(RunView&) {}
   virtual void after_save(RunView&) {}
 
   /// The state is the same on all ranks, and changes in before_run, after_update, after_epoch and after_evaluation
-  /// only: then a run that is resumed, or goes on after a loss, is as one that was not interrupted. `restore` is called
-  /// before before_run, where there is a state.
+  /// only: then a run that is resumed, or continues after a loss, equals an uninterrupted run. `restore` is called
+  /// before before_run if there is a state.
   virtual CallbackState state() const;
   virtual void restore(const CallbackState&) {}
 };

@@ -1,5 +1,5 @@
 // Optimizers, made from the configuration, and their state as named tensors. For libtorch's SGD, Adam, AdamW, RMSprop
-// and Adagrad, and classes that carry their state (OptimizerMemory): LARS, LAMB, Muon, the optimizers of rows, and
+// and Adagrad, and classes that manage their state (OptimizerMemory): LARS, LAMB, Muon, the optimizers of rows, and
 // those of parts (parts.h). Not thread-safe beside other uses of the optimizer.
 #pragma once
 
@@ -41,58 +41,60 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   adam, adamw, rmsprop, adagrad: torch::optim's classes
 ///   lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam, ftrl: the rows of sparse gradients only (rows/row_rule.h in the
 ///   source has the formulas); an entry of optimizer.groups may name another of them
-///   with a factory: what that makes; optimizer.groups and no_decay do not count
+///   with a factory: its result; optimizer.groups and no_decay have no effect
 ///   lars, lamb, muon: the papers' (train/optimizer/lars.h, lamb.h and muon.h in the source have the formulas); they
 ///                   need whole parameters, which may be global tensors
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters);
 
 /// The same for pieces of the parameters, which are updated in their place (ParameterShards): `owners` has the index of
-/// the parameter that each piece is of. Error(config) for parts that are
-/// not elementwise, such as lars.
+/// the parameter of each piece. Error(config) for optimizers that are not elementwise, such as lars.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters,
                                                         const std::vector<at::Tensor>& pieces,
                                                         const std::vector<std::size_t>& owners);
 
-/// The configuration of a program's own optimizer: optimizer.name by its class, and optimizer.lr, if that is not given,
-/// by its first parameter group. Error(unsupported) for one whose state cannot be saved.
+/// The configuration of an optimizer that the program made: optimizer.name from its class, and optimizer.lr, if not
+/// given, from its first parameter group. Error(unsupported) for an optimizer whose state cannot be saved.
 OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory factory);
 
 /// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did
 /// not make.
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// Options of a parameter group that are this, too, can have a learning rate of their own: torch::optim's need not be.
+/// A further base class of the options of a parameter group, for groups with a separate learning rate. Options of
+/// torch::optim need not have it.
 struct ScaledRate {
   double lr_factor = 1;  ///< of the scheduled rate
 };
 
 inline constexpr const char* kRememberedStep = "step";
 
-/// What a class of optimizer is, beside a torch::optim::Optimizer, that is none of torch::optim's SGD, Adam, AdamW,
-/// RMSprop and Adagrad and derived of none of them: it carries the names, saving and loading of its state.
-/// make_optimizer and the functions below refuse any other, as its state would be missing in checkpoints.
+/// A further base class of optimizers that are not torch::optim's SGD, Adam, AdamW, RMSprop or Adagrad, nor derived
+/// from them: it defines the names, saving and loading of the optimizer's state. make_optimizer and the functions below
+/// reject any other class, because its state would be missing in checkpoints.
 class OptimizerMemory {
  public:
   virtual ~OptimizerMemory() = default;
-  /// The names of the tensors that it may keep for a parameter, all of the parameter's shape.
+  /// The names of the state tensors of a parameter, all of the parameter's shape.
   virtual std::vector<std::string> remembered_tensors() const = 0;
-  /// What it keeps for `parameter` under those names, and its number of updates under kRememberedStep (an int64
-  /// scalar), where it counts them. Shares its memory. Empty before the first update.
+  /// The state of `parameter` under those names, and its number of updates under kRememberedStep (an int64 scalar), if
+  /// the
+  /// optimizer counts them. Shares memory with the state. Empty before the first update.
   virtual NamedTensors memory_of(const at::Tensor& parameter) const = 0;
-  /// The reverse, before the first update: takes out of `saved`, where shapes are right, what it has a place for.
+  /// The reverse, before the first update: moves the tensors that belong to the state and have the right shape out of
+  /// `saved`.
   virtual void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) = 0;
 };
 
 /// The names of the state tensors that the optimizer may keep for each parameter, e.g. momentum_buffer (sgd, momentum,
 /// lars), or exp_avg and exp_avg_sq (adam, adamw, lamb). Some also keep a step counter, which is not a tensor.
-/// Error(unsupported) for a class whose state is not known.
+/// Error(unsupported) for an unsupported class.
 std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
 
 /// The whole state as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never
-/// updated have none. Tensors share memory with the optimizer, except `step`. Error(unsupported) for a class whose
-/// state is not known.
+/// updated have no state. Tensors share memory with the optimizer, except `step`. Error(unsupported) for an unsupported
+/// class.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
 /// Loads a state from optimizer_state() into a new optimizer of the same kind. Error(data) naming a tensor that belongs

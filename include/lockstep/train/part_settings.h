@@ -1,6 +1,6 @@
-// The options of the optimizers, schedules and wrappers that Lockstep brings: their keys in the sections `optimizer`,
-// `scheduler` and `parallel.wrapper`, beside those that all of a kind have. Plain values. A program chooses them by
-// choose() of parts.h. The schedules constant and cosine and the other wrappers have none.
+// The options of the shipped optimizers, schedules and wrappers: their keys in the sections `optimizer`, `scheduler`
+// and `parallel.wrapper`, in addition to the keys that all parts of a kind have. Plain values. A program sets them with
+// choose() of parts.h. The schedules constant and cosine and the other wrappers have no options.
 #pragma once
 
 #include <lockstep/base/config.h>

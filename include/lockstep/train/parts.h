@@ -1,5 +1,5 @@
 // Parts of a run that configuration files name: models, data sets, transforms, tasks, losses, metrics, optimizers and
-// schedules, ours and those of users.
+// schedules, both shipped parts and those of users.
 //
 //   struct NetOptions { std::int64_t width = 64; };
 //   void describe(ConfigFields& fields, NetOptions& options) {
@@ -52,15 +52,17 @@ struct ModelPart {
   std::string doc{};  ///< one line
   PartOptions options{};
   std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&)> make{};
-  std::string task{};  ///< name of the task where the configuration names none
+  std::string task{};  ///< name of the task if the configuration names none
   /// Instead of `make` and `task`, for a classifier of labelled pictures: makes a models::Network (models/network.h) of
   /// that many outputs for pictures of that shape. It has the key model.num_classes, the losses and the picture data
   /// sets.
   std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&, const models::ModelSpec&)> classifier{};
-  /// Where a run begins, on one rank, before model.weights: may load weights of a part of the model, which all ranks
-  /// get. What it returns is shown. Not called where a run goes on, nor for `lockstep eval`. Empty: nothing.
+  /// Called at the start of a run, on one rank, before model.weights: may load weights of a part of the model, which
+  /// are
+  /// sent to all ranks. The returned text is shown. Not called when a run continues, nor for `lockstep eval`. Empty:
+  /// nothing.
   std::function<std::vector<std::string>(const PartOptions&, torch::nn::Module&)> start{};
-  bool divisible = true;  ///< false: parallel.mode semi_auto and auto, which divide parameters, are refused
+  bool divisible = true;  ///< false: parallel.mode semi_auto and auto, which divide parameters, are rejected
   /// Writes further files of the trained model, with its parameters and buffers by name, into system.work_dir at the
   /// end of a run; empty: none.
   std::function<void(const PartOptions&, const NamedTensors&, const std::filesystem::path& work_dir)> save{};
@@ -71,9 +73,10 @@ struct DataPart {
   std::string name;
   std::string doc{};
   PartOptions options{};
-  /// nullptr: no such split. Errors name the key that would help.
+  /// nullptr: no such split. Errors name the key to change.
   std::function<std::shared_ptr<const samples::Dataset>(const PartOptions&, data::Split)> load{};
-  /// A batch of one sample of these options, without reading data; empty: the data is read where a plan needs one.
+  /// A batch of one sample of these options, without reading data; empty: the data is read if a plan needs such a
+  /// batch.
   std::function<samples::Batch(const PartOptions&)> example{};
   /// Instead of `load` and `example`, for labelled pictures in memory, all of `shape`: reads them from the folder
   /// data.root. They have the keys data.root and data.train_transforms.
@@ -88,10 +91,10 @@ struct TaskPart {
   std::string doc{};
   PartOptions options{};
   std::function<std::shared_ptr<Task>(const PartOptions&)> make;
-  /// The names of what the task measures beside the loss: a callback that compares by another name is then refused
-  /// when the configuration is read. nullopt: only an evaluation tells.
+  /// The names of the task's measurements, without the loss: a callback that compares by another name is then rejected
+  /// when the configuration is read. nullopt: checked in an evaluation only.
   std::optional<std::vector<std::string>> measures{};
-  /// What Outcome::output and target are: metrics of the other kind are refused when the configuration is read.
+  /// The kind of Outcome::output and target: metrics of the other kind are rejected when the configuration is read.
   Targets targets = Targets::any;
 };
 
@@ -113,23 +116,26 @@ struct OptimizerPart {
   std::string name;
   std::string doc{};
   PartOptions options{};
-  /// Makes torch::optim's SGD, Adam, AdamW, RMSprop or Adagrad, a class derived from one, or one that carries its own
-  /// state (OptimizerMemory of optimizer.h) for these parameters, which have the same settings:
+  /// Makes torch::optim's SGD, Adam, AdamW, RMSprop or Adagrad, a class derived from one, or a class that manages its
+  /// state
+  /// (OptimizerMemory of optimizer.h) for these parameters, which have the same settings:
   /// `config` is the section `optimizer` with the `lr` and `weight_decay` of them, and `options` are those of this
   /// part. Called once for each group of settings (optimizer.groups, no_decay). The schedule sets the learning rate
   /// before each step. Another class is Error(unsupported).
   std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>& parameters,
                                                          const OptimizerConfig& config)>
       make;
-  /// Each number is updated by itself, whatever the others of its parameter: parallel.shard_optimizer can divide them.
+  /// The update is elementwise: it does not depend on other numbers of the parameter, so parallel.shard_optimizer can
+  /// divide
+  /// the parameter.
   bool elementwise = false;
-  /// It takes sparse gradients of rows, so that parallel.sparse_gradients auto exchanges rows.
+  /// The optimizer accepts sparse gradients of rows, so that parallel.sparse_gradients auto exchanges rows.
   bool takes_rows = false;
   /// Error(config) where values contradict each other; called when a configuration is read. Empty: they never do.
   std::function<void(const OptimizerConfig& config)> check{};
 };
 
-/// What a schedule knows of the run.
+/// The input of a schedule: properties of the run.
 struct ScheduleSpan {
   double base_lr = 0;             ///< optimizer.lr
   std::int64_t warmup_steps = 0;  ///< steps 0 .. warmup_steps - 1 are those of the warm-up
@@ -146,7 +152,7 @@ struct SchedulePart {
   /// Makes the function from the number of a step after the warm-up (counted from 0 at the start of the run) to its
   /// learning rate. It must be pure: a run that is resumed calls it with later steps only.
   std::function<std::function<double(std::int64_t step)>(const PartOptions&, const ScheduleSpan&)> make;
-  /// The rates depend on ScheduleSpan::total_steps, so that a run with another length is another run.
+  /// The rates depend on ScheduleSpan::total_steps, so that a run with another length has other rates.
   bool looks_ahead = false;
   /// Error(config) where values contradict each other; called when a configuration is read. Empty: they never do.
   std::function<void(const SchedulerConfig& config)> check{};
@@ -163,12 +169,12 @@ struct WrapperPart {
   std::string name;
   std::string doc{};
   PartOptions options{};
-  /// Sets the other keys of `parallel` that it means, such as mode, buffers or recompute; called when a configuration
-  /// is read. Error(config) follows where it changes a parallel.mode that is given. Empty: none.
+  /// Sets the other keys of `parallel` that the wrapper implies, such as mode, buffers or recompute; called when a
+  /// configuration is read. It is Error(config) if it changes a parallel.mode that is given. Empty: sets no keys.
   std::function<void(const PartOptions&, ParallelConfig&)> settings{};
   /// In parallel.mode semi_auto: the placements of parameters that parallel.shard and parallel.strategy do not name,
-  /// with one for each axis of the mesh. The same on all ranks. Parameters may have no memory: their names, shapes and
-  /// dtypes count. Empty: none.
+  /// with one for each axis of the mesh. The same on all ranks. Parameters may have no memory: only their names, shapes
+  /// and dtypes are valid. Empty: none.
   std::function<ModulePlan(const PartOptions&, const torch::nn::Module&, const MeshLayout&)> place{};
   /// Prepares the module on each rank, before ranks get rank 0's parameters and buffers: may replace layers and install
   /// hooks, the same on all ranks, and call collectives. It keeps the names of parameters. Empty: nothing.
@@ -180,11 +186,11 @@ struct CallbackPart {
   std::string name;
   std::string doc{};
   PartOptions options{};
-  /// Makes the callback of one rank; which rank it is, the callback learns in before_run. nullptr: none.
+  /// Makes the callback of one rank; the callback gets its rank in before_run. nullptr: none.
   std::function<std::unique_ptr<Callback>(const PartOptions&)> make;
 };
 
-/// A plain value. Names are unique in each list; a later part with the name of an earlier one takes its place.
+/// A plain value. Names are unique in each list; a later part replaces an earlier one with the same name.
 struct Parts {
   std::vector<ModelPart> models;
   std::vector<DataPart> data;
@@ -198,10 +204,10 @@ struct Parts {
   std::vector<WrapperPart> wrappers{};
 };
 
-/// Those that Lockstep brings.
+/// The shipped parts.
 Parts shipped_parts();
 
-/// The part of that name, nullptr without.
+/// The part of that name; nullptr if there is none.
 template <typename Part>
 const Part* find_part(const std::vector<Part>& parts, std::string_view name) {
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
@@ -210,7 +216,7 @@ const Part* find_part(const std::vector<Part>& parts, std::string_view name) {
   return nullptr;
 }
 
-/// Names the part of a section (RunConfig::optimizer, for example) and its options, as a file does:
+/// Sets the part of a section (RunConfig::optimizer, for example) and its options, like a configuration file:
 /// choose(config.optimizer, "adamw", AdamSettings{.betas = {0.9, 0.95}}).
 template <typename Section, typename Options>
 void choose(Section& section, std::string name, Options options) {

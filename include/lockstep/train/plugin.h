@@ -1,4 +1,4 @@
-// The entry of a plugin: a shared library that adds parts to `lockstep train` and to programs with parts of their own.
+// The entry of a plugin: a shared library that adds parts to `lockstep train` and to programs with further parts.
 //
 //   #include <lockstep/lockstep.h>
 //   void lockstep_plugin(lockstep::train::Parts& parts) {
@@ -17,8 +17,8 @@
 #include <cstddef>
 #include <string_view>
 
-/// Defined by the plugin; `parts` is empty, and gets what the plugin brings. Called on the main thread of each process,
-/// before the rest of the configuration is read. What it throws ends the run with the plugin's name and the reason. The
+/// Defined by the plugin, which adds its parts to `parts`, an empty value. Called on the main thread of each process,
+/// before the rest of the configuration is read. An exception ends the run with the plugin's name and the reason. The
 /// library stays loaded until the process ends.
 extern "C" [[gnu::visibility("default")]] void lockstep_plugin(lockstep::train::Parts& parts);
 
@@ -45,7 +45,7 @@ constexpr PluginMark make_plugin_mark() {
   return mark;
 }
 
-/// A copy for each source that includes this header, in a section of their own.
+/// A copy for each source that includes this header, in a separate section.
 [[gnu::section(".lockstep_plugin"), gnu::used]] static constexpr PluginMark kPluginMark = make_plugin_mark();
 
 }  // namespace lockstep::train::detail

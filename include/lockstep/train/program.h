@@ -1,4 +1,4 @@
-// The parts of a training run that are code: model, task, data, callbacks. Its configuration says the rest.
+// The parts of a training run that are code: model, task, data, callbacks. The configuration defines the rest.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -23,7 +23,7 @@ class ModuleHolder;
 
 namespace lockstep::train {
 
-/// The model of a run: a function that makes it, or a module that is there.
+/// The model of a run: a function that makes it, or an existing module.
 class ModelSource {
  public:
   ModelSource() = default;
@@ -35,7 +35,7 @@ class ModelSource {
   const Make& > ModelSource(Make make) : make_(std::move(make)) {}
 
   /// A module, std::shared_ptr or a TORCH_MODULE's holder, which has the trained weights afterwards. For parallel.mode
-  /// data_parallel and stand_alone: the others give the module other tensors, or plan before there are any.
+  /// data_parallel and stand_alone, because the other modes replace the module's tensors, or plan before they exist.
   template <typename Net>
   ModelSource(std::shared_ptr<Net> module) : is_module_(true) {
     if (module) make_ = [module = std::move(module)] { return module; };
@@ -52,7 +52,7 @@ class ModelSource {
   bool is_module_ = false;
 };
 
-/// The data of a run: a function that loads a split, or data sets that are there.
+/// The data of a run: a function that loads a split, or existing data sets.
 class DataSource {
  public:
   DataSource() = default;
@@ -72,7 +72,7 @@ class DataSource {
 
 /// The parts of a run. Those that are empty come from the configuration (complete_program()). A plain value. Its
 /// functions are called on the training thread of each rank, possibly several times in a process (the planner makes a
-/// model without memory; a rank that goes on after a loss makes a new one).
+/// model without memory; a rank that continues after a loss makes a new model).
 struct Program {
   std::string name = "own";  ///< of the model, in results and checkpoints
 
@@ -88,8 +88,8 @@ struct Program {
   /// to that of the first.
   OptimizerFactory optimizer = {};
 
-  /// A batch of one sample, of which only fields, shapes and dtypes count; empty: the training data's example(). Reads
-  /// no data where plans are made without it.
+  /// A batch of one sample, with valid fields, shapes and dtypes, and arbitrary values; empty: the training data's
+  /// example(). Reads no data, so that plans can be made without data.
   std::function<samples::Batch()> example = {};
 
   /// Makes further callbacks of this rank; empty: none.
@@ -106,18 +106,18 @@ struct Program {
 /// Error(config) when evaluation's transforms make other pictures than training's.
 Program configured_program(const RunConfig& config);
 
-/// `config` as it is for such a program: which sections the program takes the place of, and, where it makes the
-/// optimizer, optimizer.name, optimizer.lr (unless given) and the factory. Error(unsupported) for an optimizer whose
+/// `config` with the values of such a program: the sections that the program replaces and, if it makes the optimizer,
+/// optimizer.name, optimizer.lr (unless given) and the factory. Error(unsupported) for an optimizer whose
 /// state cannot be saved.
 RunConfig config_of(const Program& program, RunConfig config);
 
-/// The configuration that a YAML text makes of the defaults, for a program with these parts, changed by `overrides`
+/// The defaults changed by a YAML text, for a program with these parts, and then by `overrides`
 /// ("train.epochs=3") as load_run_config() does. Errors as that, with the lines of the text.
 RunConfig parse_run_config(const std::string& yaml, const Program& program = {},
                            std::span<const std::string> overrides = {});
 
 /// The program with its empty parts from a configuration that config_of() made. Error(config) naming what is missing
-/// where the program brings only some of model, task and data, and the others cannot be made without.
+/// if the program has only some of model, task and data, and the others cannot be made without them.
 Program complete_program(Program program, const RunConfig& config);
 
 }  // namespace lockstep::train

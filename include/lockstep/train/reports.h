@@ -45,17 +45,18 @@ struct StepReport {
   std::int64_t total_steps = 0;
   std::optional<double> local_loss =
       std::nullopt;  ///< mean over this rank's samples; none when it had no sample in this step
-  /// Mean over all ranks' samples: at steps where the metrics want it, and at all others where it costs nothing. Only
-  /// parallel.server.consistency may leave some out.
+  /// Mean over all ranks' samples: at steps for which metrics are written, and at all other steps if it is free of
+  /// cost. Only
+  /// with parallel.server.consistency some samples may be missing.
   std::optional<double> loss = std::nullopt;
   double lr = 0;
   bool skipped = false;      ///< gradients overflowed, so nothing was updated (loss_scaler)
   std::int64_t samples = 0;  ///< samples of all ranks
-  double seconds = 0;        ///< since the step before, or the epoch began: waiting for data and callbacks included
-  std::int64_t steps = 1;    ///< that `samples` and `seconds` are of: several with train.dataset_sink_mode
+  double seconds = 0;  ///< since the previous step or the start of the epoch: waiting for data and callbacks included
+  std::int64_t steps = 1;  ///< number of steps that `samples` and `seconds` cover: several with train.dataset_sink_mode
 };
 
-/// Whether what comes every so many steps is due with this report; never for 0.
+/// Whether an action with this period in steps is due with this report; never for 0.
 inline bool is_due(std::int64_t every, const StepReport& report) {
   return every > 0 && report.step / every > (report.step - report.steps) / every;
 }

@@ -29,7 +29,7 @@ struct RunResult {
   std::int64_t skipped_steps = 0;      ///< those of them whose gradients overflowed (loss_scaler)
   std::int64_t epochs = 0;             ///< complete epochs
   double seconds = 0;     ///< time spent in steps and their callbacks, including earlier parts of a resumed run
-  std::string stopped{};  ///< why a callback stopped it; empty: none did
+  std::string stopped{};  ///< why a callback stopped the run; empty: no callback did
   std::string backend;
   std::string device;
   NamedTensors weights{};  ///< parameters and buffers at the end; they share memory with the model where it is whole
@@ -54,13 +54,13 @@ struct RunResult {
 /// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the current step, on all ranks, with a
 /// checkpoint: the same configuration continues from there.
 ///
-/// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Changes
+/// An exception on one rank ends the run on all ranks: the other ranks throw Error(peer_lost) with its reason. Changes
 /// global state of the process: the log, libtorch's number of threads, determinism mode and random generator and, until
 /// it returns, the signal handlers. Not thread-safe.
 RunResult run_training(const RunConfig& config, const Program& program, const World& world);
 
 /// The same with the model and the data that the configuration names. lockstep::Trainer (runner/trainer.h) does this
-/// for a process that is yet to find out which rank it is.
+/// for a process whose rank is not detected yet.
 RunResult run_training(const RunConfig& config, const World& world);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Tasks: what a model computes from a batch, and what is measured of it. Metrics are parts of their own.
+// Tasks: the computation of a model on a batch, and its measurements. Metrics are separate parts.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -25,7 +25,7 @@ class Module;
 
 namespace lockstep::train {
 
-// The interface of tasks: what a model computes from a batch, and what is measured of it.
+// The interface of tasks: the computation of a model on a batch, and its measurements.
 //
 //   auto task = train::make_task<Net>([](Net& net, const samples::Batch& batch) {
 //     const auto y = net.forward(batch["x"]);
@@ -33,7 +33,7 @@ namespace lockstep::train {
 //                           {{"abs_error", train::sum_of((y - batch["y"]).abs())}}};
 //   });
 
-/// A number that is added over batches and ranks, and what it is divided by in the end.
+/// A number that is added over batches and ranks, and the count by which it is divided at the end.
 struct Sum {
   double sum = 0;
   double count = 0;
@@ -52,29 +52,30 @@ using Measures = std::map<std::string, Measure, std::less<>>;
 using Sums = std::map<std::string, Sum, std::less<>>;
 using Values = std::map<std::string, double, std::less<>>;
 
-/// Numbers of samples as they are, by the name of who needs them: [samples, numbers], of one dtype.
+/// Unreduced numbers of samples, by the name of the metric that uses them: [samples, numbers], of one dtype.
 using Rows = std::map<std::string, at::Tensor, std::less<>>;
 
 /// The result of one forward pass.
 struct Outcome {
   at::Tensor loss;  ///< scalar that autograd can follow: a mean over `items`
   Measures sums{};  ///< of metrics, by name
-  /// What `loss` is a mean over, when that is not the samples: valid tokens, positive pixels, the sum of weights. The
-  /// step then minimizes the mean over the items of all batches and ranks, whatever number each of them has.
+  /// The number of items of which `loss` is the mean, if they are not the samples: valid tokens, positive pixels, the
+  /// sum of
+  /// weights. The step then minimizes the mean over the items of all batches and ranks, independent of their numbers.
   std::optional<double> items = std::nullopt;
-  /// What the model said and what it should have said, for the metrics that a configuration names;
-  /// undefined: there can be none. Needed in evaluations only.
+  /// The output of the model and its target, for the metrics of the configuration; undefined: such metrics are not
+  /// supported. Needed in evaluations only.
   at::Tensor output{};
   at::Tensor target{};
-  /// Of a metric that is no function of sums (Metric::rows); read in evaluations only.
+  /// For metrics that are not functions of sums (Metric::rows); read in evaluations only.
   Rows rows{};
   /// Instead of `loss` and `items`, for a loss that is a function of sums over the samples (Task::loss_of): those sums,
   /// float64 [Task::loss_sums()], which autograd can follow.
   at::Tensor loss_sums{};
 };
 
-/// What a model says of the samples of a batch, in their order. In parallel.mode semi_auto and auto of all ranks'
-/// samples, as is the batch.
+/// The predictions of a model for the samples of a batch, in their order. In parallel.mode semi_auto and auto for the
+/// samples of all ranks, like the batch.
 struct Prediction {
   samples::Tensors tensors{};  ///< each with the samples along dimension 0
   std::map<std::string, std::vector<std::string>, std::less<>> texts{};
@@ -83,12 +84,11 @@ struct Prediction {
 
   // Of Trainer::predict() only.
 
-  /// What people know each sample by (samples::Dataset::known_as).
+  /// Texts that identify each sample for users (samples::Dataset::known_as).
   std::vector<std::vector<std::pair<std::string, std::string>>> known_as{};
-  /// Samples that could not be used, by their numbers, and why (data.on_error skip): their rows are 0, their texts
-  /// empty.
+  /// Unusable samples, by their numbers, with the reason (data.on_error skip): their rows are 0, their texts are empty.
   std::map<std::int64_t, std::string> left_out{};
-  std::vector<std::string> classes{};  ///< names, where the data set has them (samples::Dataset::classes)
+  std::vector<std::string> classes{};  ///< names, if the data set has them (samples::Dataset::classes)
 };
 
 /// Called on the training thread of each rank, with tensors on the run's device. In parallel.mode semi_auto and auto
@@ -109,38 +109,39 @@ class Task {
   /// The loss, a scalar that autograd can follow, from the sums of all samples.
   virtual at::Tensor loss_of(const at::Tensor& sums) const;
 
-  /// Once at the end of an evaluation, on each rank, before ranks add their sums: what was measured besides, such as by
-  /// threads to which `run` gave work.
+  /// Further sums, once at the end of an evaluation on each rank, before ranks add their sums: for example from threads
+  /// that `run` started.
   virtual Sums late_sums();
 
   /// The metrics, from the sums of all batches and ranks: by default each sum over its count. `loss` is among the sums,
-  /// and is left out of what this returns.
+  /// and is left out of the result.
   virtual Values metrics(const Sums& sums) const;
 
   /// Further ones, from Outcome::rows of all batches and ranks, one after the other in the order of ranks: by default
   /// none.
   virtual Values metrics_of_rows(const Rows& rows) const;
 
-  /// What the model says of a batch. Error(unsupported) by default.
+  /// The model's predictions for a batch. Error(unsupported) by default.
   virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
 
-  /// Files that `lockstep predict --out DIR` leaves beside its own, by name, from the predictions of all samples: what
-  /// other programs read. By default none.
+  /// Further files of `lockstep predict --out DIR`, by name, from the predictions of all samples, for other programs.
+  /// By
+  /// default none.
   virtual std::map<std::string, std::string, std::less<>> files(const Prediction& all) const;
 
-  /// Leaves files of single samples in the folder of `lockstep predict --out`, such as pictures with what was found in
-  /// them. Called on each of `ranks` ranks, which share the work: the samples i with i % ranks == rank. By default
-  /// none.
+  /// Writes files of single samples to the folder of `lockstep predict --out`, such as pictures with the detected
+  /// objects.
+  /// Called on each of `ranks` ranks, which share the work: the samples i with i % ranks == rank. By default none.
   virtual void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
                            std::int64_t ranks) const;
 
-  /// Pictures about the model to be shown after an evaluation, which work_dir/pictures/ and TensorBoard get. Called on
-  /// rank 0 behind late_sums(). By default none.
+  /// Pictures about the model after an evaluation, for work_dir/pictures/ and TensorBoard. Called on rank 0 after
+  /// late_sums(). By default none.
   virtual std::vector<ShownPicture> pictures();
 
-  /// A text about the model to be shown after an evaluation, such as a sample of what it generates; empty: nothing.
-  /// Called on all ranks, with the model in evaluation mode. `place` makes of a tensor of this rank a batch as `run`
-  /// sees it: in semi_auto and auto with the rows of all ranks, which are equal where all ranks place the same.
+  /// A text about the model to be shown after an evaluation, such as a generated sample; empty: nothing.
+  /// Called on all ranks, with the model in evaluation mode. `place` converts a tensor of this rank to a batch as in
+  /// `run`: in semi_auto and auto with the rows of all ranks, which are equal if all ranks place the same tensor.
   using Place = std::function<at::Tensor(const at::Tensor&)>;
   virtual std::string show(torch::nn::Module& model, const Place& place);
 
@@ -230,32 +231,33 @@ std::shared_ptr<Task> supervised(Loss loss, std::string input = "x", std::string
 //   parts.metrics.push_back({.name = "bias", .doc = "mean of output minus target", .options = {},
 //                            .make = [](const PartOptions&) { return std::make_shared<Bias>(); }});
 
-/// What is measured of a model's output beside its target, as sums that batches and ranks add. So any number of ranks
-/// gives the same values, also where they have different numbers of items. Sums of whole numbers are exact.
+/// A measurement of a model's output against its target, as sums over batches and ranks. So any number of ranks gives
+/// the same values, even if ranks have different numbers of items. Sums of whole numbers are exact.
 class Metric {
  public:
   virtual ~Metric() = default;
 
   /// Of one batch: Outcome::output and Outcome::target of the task, on the run's device, in parallel.mode semi_auto and
-  /// auto those of all ranks. Names are the metric's own.
+  /// auto those of all ranks. The metric chooses the names.
   virtual Measures measure(const at::Tensor& output, const at::Tensor& target) const = 0;
 
-  /// The values, by the names that people see, from the sums of all batches and ranks; a quotient whose count is 0 is
+  /// The values, by their displayed names, from the sums of all batches and ranks; a quotient whose count is 0 is
   /// left out.
   virtual Values values(const Sums& sums) const = 0;
 
-  /// For a metric that is no function of sums, such as one that sorts all samples: the numbers of each sample of the
-  /// batch that it needs, [samples, numbers], float32 or float64. They are kept until the
-  /// end of the evaluation, and then each rank gets those of all ranks: so many bytes of all evaluated samples on
-  /// every rank, twice while they are sent. Undefined, the default: none.
+  /// For a metric that is not a function of sums, such as one that sorts all samples: its numbers for each sample of
+  /// the
+  /// batch, [samples, numbers], float32 or float64. They are kept until the end of the evaluation, and then each rank
+  /// gets those of all ranks: every rank needs memory for the numbers of all evaluated samples, twice while they are
+  /// sent. Undefined, the default: none.
   virtual at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const;
   /// The values from the rows of all batches and ranks. Their order depends on the number of ranks.
   virtual Values values_of_rows(const at::Tensor& rows) const;
 };
 
-/// What the output and the target of a task are, and what a metric compares.
+/// The kind of a task's output and target, and of the inputs of a metric.
 enum class Targets {
-  any,      ///< not declared: only an evaluation tells
+  any,      ///< not declared: checked in an evaluation only
   classes,  ///< output [..., C], target int64 [...]
   numbers,  ///< of equal shapes
 };
@@ -266,20 +268,21 @@ struct MetricPart {
   std::string doc{};  ///< one line
   PartOptions options{};
   std::function<std::shared_ptr<Metric>(const PartOptions&)> make;
-  /// With a task of the other kind it is refused when the configuration is read.
+  /// With a task of the other kind the metric is rejected when the configuration is read.
   Targets targets = Targets::any;
-  /// The names of its values, with a star for what depends on the data: {"top_3"}, {"f1_*"}. A callback that compares
-  /// by another name is then refused when the configuration is read. Empty: only an evaluation tells.
+  /// The names of its values, with a star for parts that depend on the data: {"top_3"}, {"f1_*"}. A callback that
+  /// compares
+  /// by another name is then rejected when the configuration is read. Empty: checked in an evaluation only.
   std::function<std::vector<std::string>(const PartOptions&)> values{};
 };
 
-/// The metrics that Lockstep brings. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):
+/// The shipped metrics. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):
 /// accuracy, top_k, precision, recall, f1, confusion. Of two classes (logits and targets 0 or 1): auc. Of numbers
 /// (equal shapes): mae, mse, rmse, r2.
 std::vector<MetricPart> shipped_metrics();
 
-/// `task` with these metrics as well, which see its Outcome::output and target. A value takes the place of one of the
-/// task with its name. Error(config), in its first evaluation, for a task that gives no output.
+/// `task` with these metrics added, which get its Outcome::output and target. A value replaces a value of the task with
+/// the same name. Error(config), in its first evaluation, for a task that gives no output.
 std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics);
 
 /// The metrics of a list in a configuration, such as `[accuracy, top_k: {k: 5}]`. Error(config) with the place in the

@@ -72,19 +72,19 @@ struct PeerTls;
 inline constexpr int kDefaultTimeoutS = 600;
 inline constexpr int kDefaultStartTimeoutS = 300;
 
-/// The kind of rendezvous by which ranks find each other before any group exists.
+/// The kind of rendezvous before any group exists.
 enum class Rendezvous {
   alone,      ///< one process: no rendezvous
   tcp,        ///< a store at master_addr:master_port
-  file,       ///< a file that all ranks see (store_path)
+  file,       ///< a file that all ranks can access (store_path)
   mpi,        ///< MPI itself broadcasts the address of a store opened by rank 0
   scheduler,  ///< the scheduler at master_addr:master_port assigns the rank and publishes the store's address
 };
 
-/// The result of detection: what this process knows of its job. A plain value: code outside world/ does not depend on
-/// the launcher it came from. Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <=
+/// The result of detection: the job of this process, and its place in it. A plain value: code outside world/ does not
+/// depend on the launcher. Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <=
 /// size; a local_size of 0 and a local_rank of -1 mean unknown, until `connect` has counted the ranks of this host
-/// (Group::world() then has them). With Rendezvous::scheduler the rank is -1 until the scheduler has assigned it there.
+/// (Group::world() then has them). With Rendezvous::scheduler the rank is -1 until the scheduler has assigned it.
 struct World {
   int rank = 0;
   int size = 1;
@@ -100,11 +100,11 @@ struct World {
   std::string store_path;          ///< path of the file, with Rendezvous::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
   std::string scheduler_secret;    ///< with Rendezvous::scheduler: the secret of the job; empty: none
-  std::string job_service;  ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: there is none
-  /// This process's certificates, where the job encrypts what travels between hosts (GroupOptions::encrypt): connect()
-  /// reads them. nullptr: it does not.
+  std::string job_service;  ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: no such service
+  /// This process's certificates, if the job encrypts data between hosts (GroupOptions::encrypt): connect() reads them.
+  /// nullptr: no encryption.
   std::shared_ptr<const net::PeerTls> tls;
-  std::string store_prefix;  ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
+  std::string store_prefix;  ///< prefix of the keys in the store, e.g. "/worker/attempt_0" under torchrun
 };
 
 /// All functions of this header are thread-safe as long as no thread changes the environment.
@@ -123,7 +123,7 @@ World detect_world(std::string_view launcher = "auto");
 
 /// The arguments of torch.distributed.init_process_group with these names: the rendezvous, and this process's rank.
 struct InitMethod {
-  std::string url = "env://";  ///< or tcp://host:port, file:///path; with ?rank=R&world_size=N behind it or without
+  std::string url = "env://";  ///< or tcp://host:port, file:///path; optionally with ?rank=R&world_size=N at the end
   std::optional<int> rank{};   ///< rank of the process, not of the node; must not be given together with ?rank=
   std::optional<int> world_size{};
 };

@@ -27,12 +27,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How soon to look again without an event: at the job, whose changes are events, and for where the ranks meet.
+/// The interval of polling without an event: for the job's state, whose changes are events, and for the rendezvous of
+/// the ranks.
 constexpr milliseconds kIdleLook(1000);
 constexpr milliseconds kRendezvousLook(20);
-/// For the last word to get out, when there is nothing that could be done if it does not.
+/// The time limit for sending the last message; after a timeout nothing else can be done.
 constexpr milliseconds kFarewell(3000);
-/// How often a spare says that it is one.
+/// The interval of a spare's message that it is a spare.
 constexpr std::chrono::seconds kTellSpare(60);
 
 class Agent {
@@ -46,13 +47,13 @@ class Agent {
             AgentMembership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
         logs_(launch.output, options.job),
-        inbox_(with_word(launch.signals)) {
+        inbox_(with_notice_signal(launch.signals)) {
     if (launch.output.log_dir.empty() && logs_.stays()) log_.tell(fmt::format("logs: {}", logs_.path().string()));
   }
 
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
-  // What comes now changes nothing any more, and must not end the process before it has told how the job ended.
+  // Later signals change nothing, and must not end the process before it has reported how the job ended.
   ~Agent() {
     while (inbox_.take()) {
     }
@@ -63,15 +64,16 @@ class Agent {
  private:
   using Condition = std::function<bool(const JobState&)>;
 
-  /// The first state that meets the condition, looking at least so often; nullopt when the user sends a signal before
-  /// that, or at `deadline`.
+  /// The first state that meets the condition. Polls at least at the interval `look`. nullopt when the user sends a
+  /// signal before that, or at `deadline`.
   std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
                                    std::optional<Clock::time_point> deadline = {});
-  /// A round that this node has not looked at, or a change in one in which it has no ranks.
+  /// Whether the state has a new round for this node, or a change in a round in which it has no ranks.
   bool is_news(const JobState& state) const;
   void take_part(const JobState& state, const NodePlace& node_place);
   Launch job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
-  /// Offered by node 0 to all ranks of the round; nullopt where it cannot be, or is not wanted.
+  /// The job service that node 0 offers to all ranks of the round; nullopt where it cannot be offered, or is not
+  /// wanted.
   std::optional<ServiceAddress> offer_service(int ranks);
   Replacing replacing(const JobState& state);
   void run_ranks(const JobState& state, const NodePlace& node_place, const Place& place, std::vector<Helper> helpers);
@@ -92,21 +94,22 @@ class Agent {
   const LaunchOptions& launch_;
   const AgentOptions& options_;
   const KeyValueStorePtr store_;
-  ForkAttempt forks_;  ///< loads the program while the nodes meet
+  ForkAttempt forks_;  ///< loads the program while the nodes join
   Watcher watcher_;
   AgentLog log_;
   const LogFolder logs_;
-  SignalInbox inbox_;  ///< for all its life, so that a signal between two waits is for the next one
+  /// Kept for the whole life of the agent, so that a signal between two waits reaches the next one.
+  SignalInbox inbox_;
   NodeReport said_;
   int looked_at_ = 0;                  ///< the last round that this node took part in, or for which it was not needed
-  std::size_t replaced_ = 0;           ///< nodes in it, by then
-  int took_part_in_ = 0;               ///< the last round in which it had a place
-  int restarts_ = 0;                   ///< that were told of
-  milliseconds clock_ahead_{0};        ///< of the coordinator's, as of the last round's begin
-  std::optional<int> signal_;          ///< of the user
-  Launch job_;                         ///< of the last round
-  LaunchResult last_;                  ///< of the last round; no ends: no ranks of this node ran in it
-  std::optional<JobService> service_;  ///< of the round, where this is node 0
+  std::size_t replaced_ = 0;           ///< the number of replaced nodes in it, as of the last look
+  int took_part_in_ = 0;               ///< the last round in which this node had a place
+  int restarts_ = 0;                   ///< the restarts already reported on the terminal
+  milliseconds clock_ahead_{0};        ///< this clock minus the coordinator's, measured when the last round began
+  std::optional<int> signal_;          ///< the signal that the user sent
+  Launch job_;                         ///< the last round's job
+  LaunchResult last_;                  ///< the last round's result; without ends, no ranks of this node ran in it
+  std::optional<JobService> service_;  ///< the round's job service, where this is node 0
   ServiceEvents events_;
 };
 
@@ -146,7 +149,7 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
   while (true) {
     const JobState state = watcher_.state();
     if (condition(state)) return state;
-    // Nothing of this node runs here. It may have been too slow to see that the round had begun.
+    // No ranks of this node run here. It may have seen the begin of the round too late.
     const bool untold = said_.stage == Stage::ended || said_.round < state.round;
     if (state.phase == Phase::gathering && untold && said_.stage != Stage::left) say({.round = state.round});
     tell_waiting(state, since);
@@ -160,8 +163,8 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
 
 void Agent::take_signals() {
   while (const auto signal = inbox_.take()) {
-    // Ranks of other nodes may have had the word first, and those here ended with them.
-    if (!is_word(*signal, launch_.signals) || any_ended_early(last_.ends)) signal_ = signal;
+    // Ranks of other nodes may have received the notice signal first, and the ranks here ended with them.
+    if (!is_notice_signal(*signal, launch_.signals) || any_ended_early(last_.ends)) signal_ = signal;
   }
 }
 
@@ -243,7 +246,8 @@ Launch Agent::job_of(const JobState& state, const NodePlace& node_place, const P
   job.service = place.service;
   job.role = launch_.prefix.role;
   job.virtual_local_rank = launch_.virtual_local_rank;
-  job.folder = logs_.attempt(state.round - 1);  // of the round: one that ended for another node's sake keeps its logs
+  // The round's folder: a round that ended because of another node keeps its logs.
+  job.folder = logs_.attempt(state.round - 1);
   job.columns = columns_for_ranks(launch_, node_place.first_rank + job.ranks - 1);
   return job;
 }
@@ -265,12 +269,12 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   } catch (const Error& error) {
     ends.error = error.what();
   }
-  signal_ = last_.user_signal ? last_.user_signal : word_obeyed(last_.ends);
+  signal_ = last_.user_signal ? last_.user_signal : obeyed_notice_signal(last_.ends);
   if (signal_) return;
   tell_of_end(state.round, ends);
 }
 
-// How its ranks ended must be in the store before this node says that they have.
+// The store must hold the ends of the node's ranks before this node reports that they have ended.
 void Agent::tell_of_end(int round, const NodeEnds& ends) {
   const NodeReport report = report_of(ends, round, last_.stopped);
   try {
@@ -278,7 +282,7 @@ void Agent::tell_of_end(int round, const NodeEnds& ends) {
     if (!all_ended_well(ends)) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
     if (last_.stopped && state.phase != Phase::closed) log_.tell(fmt::format("the ranks were stopped: {}", state.why));
   } catch (const Error&) {
-    if (report.failed) log_.write(last_.report);  // nobody else will tell
+    if (report.failed) log_.write(last_.report);  // no other process will report it
     throw;
   }
   say(report);
@@ -303,12 +307,12 @@ void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
 void Agent::tell_of_restart(const JobState& state) {
   if (state.restarts <= restarts_) return;
   restarts_ = state.restarts;
-  if (said_.round == 0) return;  // it came later
+  if (said_.round == 0) return;  // this node joined later
   const auto report = store_->get(watcher_.keys().report(state.round - 1));
   if (report) log_.write(*report);
 }
 
-// Whoever opened the store ends the job, and tells the others so before it goes.
+// The agent that opened the store ends the job, and publishes that before it leaves.
 LaunchResult Agent::leave() {
   const int signal = *signal_;
   say({.stage = Stage::left, .round = said_.round, .note = "ended by " + signal_name(signal)});
@@ -347,7 +351,7 @@ LaunchResult Agent::close(const JobState& state) {
   return result;
 }
 
-/// The end of a launcher whose job does without it.
+/// The end of a launcher that its job does not need.
 LaunchResult Agent::end_unneeded(LaunchResult result, std::string_view why) {
   result.exit_code = kUnneeded;
   result.report = fmt::format("lockstep run: {}\n", why);
@@ -373,7 +377,7 @@ void Agent::depart(bool stays) {
     leave_store(*store_);
     if (stays && store_->is_held_here()) stay_for_others();
   } catch (const Error&) {
-    // The store went before this agent, to whom nothing of it matters any more.
+    // The store ended before this agent, which no longer needs it.
   }
 }
 
@@ -388,7 +392,7 @@ void Agent::stay_for_others() {
 }  // namespace
 
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store) {
-  if (options.policy.max_nodes > 1) raise_open_file_limit();  // any of them may get to hold the store of the ranks
+  if (options.policy.max_nodes > 1) raise_open_file_limit();  // any agent may become the holder of the ranks' store
   try {
     return Agent(launch, options, store).run();
   } catch (const Error& error) {

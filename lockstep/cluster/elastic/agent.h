@@ -10,30 +10,32 @@
 namespace lockstep::cluster::elastic {
 
 struct AgentOptions {
-  std::string job = "none";  ///< all agents of a job say the same
-  Policy policy{};           ///< likewise
+  std::string job = "none";  ///< the same for all agents of a job
+  Policy policy{};           ///< the same for all agents of a job
   Pace pace{};
   NodeDescription node{};
-  std::string address = "127.0.0.1";                                   ///< at which the other nodes reach this one
-  bool store_has_holder = false;                                       ///< one of the agents holds the store
-  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);  ///< for the others to learn that it left
+  std::string address = "127.0.0.1";  ///< the address at which the other nodes reach this one
+  bool store_has_holder = false;      ///< one of the agents holds the store
+  /// The time for the other agents to read that it left.
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);
 };
 
-/// The network to the job's store has gone, and other nodes may go on: a new agent may join them once it is back.
+/// The network to the job's store is lost, and other nodes may continue. A new agent may join them when the network
+/// works again.
 class CutOff : public Error {
  public:
   using Error::Error;
 };
 
 /// Returns when the job has ended on all nodes, or when this node leaves it: after a signal of the user, once its ranks
-/// have ended. Ranks are started as by `launch`, whose rules for the calling thread hold; `first_rank` is not used.
-/// The result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed
-/// before this node's ranks ran, `ends` is empty.
+/// have ended. Ranks are started as by `launch`, whose rules for the calling thread hold; `first_rank` is not used. The
+/// result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed before
+/// this node's ranks ran, `ends` is empty.
 ///
 /// The agent that holds the store at the end of the job returns only when no other process uses the store any more.
 ///
-/// Throws what the store throws (its ranks have ended then; CutOff where it may join the job again), and
-/// Error(invalid_argument) when the job is over already.
+/// Throws the errors of the store (its ranks have ended then; CutOff where it may join the job again), and
+/// Error(invalid_argument) when the job has already ended.
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store);
 
 }  // namespace lockstep::cluster::elastic

@@ -13,19 +13,19 @@ class AgentLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `descriptor`: where it goes; who reads it may be gone.
+  /// `descriptor`: the output. Its reader may have ended.
   explicit AgentLog(int descriptor) : descriptor_(descriptor) {}
 
   /// Writes the text unchanged.
   void write(std::string_view text) const;
 
-  /// "lockstep run: " before it, and the line's end after it.
+  /// Writes the line with "lockstep run: " before it and a newline after it.
   void tell(std::string_view line) const;
 
   /// Reports which place this node has in the round.
   void tell_place(const JobState& state, const NodePlace& node_place, int ranks) const;
 
-  /// Whether a message about the wait is due: true each time so long has passed, but not at first.
+  /// Whether a message about the wait is due: true each time the interval `every` has passed, but not at first.
   bool time_to_tell(Time since, Time now, std::chrono::seconds every = std::chrono::seconds(10));
 
  private:

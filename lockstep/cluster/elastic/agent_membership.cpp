@@ -75,7 +75,7 @@ void AgentMembership::excuse(Time begin, Time end) {
 }
 
 std::chrono::milliseconds AgentMembership::interval() const {
-  constexpr int kManyNodes = 200;  // a store answers some ten thousand requests a second
+  constexpr int kManyNodes = 200;  // a store answers about ten thousand requests a second
   const int crowd = std::max(1, state_.nodes / kManyNodes);
   return std::min(pace_.look * crowd, pace_.heartbeat);
 }
@@ -102,7 +102,7 @@ void AgentMembership::send_heartbeat(Time now) {
   sent_ = now;
 }
 
-// The first to come does; if it died before it could, whoever notices.
+// The first agent that joins begins the job. If it died before that, any agent that detects this begins it.
 void AgentMembership::begin_job(Time now) {
   if (ticket_ != 1 && now - joined_ < policy_.heartbeat_limit) return;
   take_over({}, std::nullopt);
@@ -218,7 +218,7 @@ void Watcher::run() {
       const JobState& now = membership_.state();
       const bool news = now.phase != state_.phase || now.round != state_.round || now.replaced != state_.replaced ||
                         now.refused != state_.refused;
-      // Now, and not when the ranks have ended: until then the agent's own thread is with them.
+      // Reported now and not when the ranks have ended, because until then the agent's own thread waits for them.
       if (now.awaits != state_.awaits && !now.awaits.empty()) log_warning("lockstep run: {}", now.awaits);
       state_ = now;
       service_log_ = membership_.service_log();

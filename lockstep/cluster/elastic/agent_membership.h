@@ -18,48 +18,52 @@ struct Pace {
   std::chrono::milliseconds heartbeat = std::chrono::seconds(1);    ///< from one heartbeat to the next
 };
 
-/// Keys::service_log.
+/// The value of Keys::service_log for one round.
 struct ServiceLog {
   int round = 0;
   std::string text;
 };
 
 /// The membership of one agent in its job: its heartbeat, its view of the job's state, and its work as the coordinator.
-/// Does one step each time `tick` is called; has no thread and no clock of its own. Every function throws what the
-/// store throws.
+/// Does one step each time `tick` is called; has no thread and no clock of its own. Every function throws the errors of
+/// the store.
 ///
-/// The first agent is the coordinator. Each of the others reads the coordinator's heartbeat as often as it sends its
-/// own, and takes over when that stops: all of them may try, and the store lets one succeed.
+/// The first agent is the coordinator. Each other agent reads the coordinator's heartbeat as often as it sends its own.
+/// When that heartbeat stops, all of them may try to take over, and the store lets one succeed.
 class AgentMembership {
  public:
   using Time = AgentLiveness::Time;
 
-  /// `store_has_holder`: one of the agents hosts the store, and has to know when no agent needs it any more.
+  /// `store_has_holder`: one of the agents hosts the store, and must be able to find out when no agent needs it any
+  /// more.
   AgentMembership(KeyValueStorePtr store, const std::string& job, NodeDescription node, const Policy& policy, Pace pace,
                   bool store_has_holder);
 
-  /// Takes a ticket and publishes the node; once, before all else. Error(invalid_argument) when the job has ended.
+  /// Takes a ticket and publishes the node. Call it once, before all else. Error(invalid_argument) when the job has
+  /// ended.
   void join(Time now);
 
   Ticket ticket() const { return ticket_; }
   const Keys& keys() const { return keys_; }
 
-  /// Sets the report of the next heartbeat, which the next tick then sends; `heartbeat` and `heard` are filled in here.
+  /// Sets the report of the next heartbeat, which the next tick then sends; fills in `heartbeat` and `heard`.
   void say(const NodeReport& report);
 
-  /// Publishes what this node's job service has said in a round.
+  /// Publishes the log of this node's job service in a round.
   void publish_service_log(int round, const std::string& log) { store_->set(keys_.service_log(round), log); }
 
-  /// Sends the heartbeat, reads the state, and coordinates where this is the coordinator. Call it every `interval()`.
+  /// Sends the heartbeat, reads the state, and coordinates if this agent is the coordinator. Call it every
+  /// `interval()`.
   void tick(Time now);
 
-  /// Excludes the time of a tick: if it was long, the store did not answer, and no agent counts as lost for it.
+  /// Excludes the time of a tick: during a long tick the store did not answer, and no agent counts as lost because of
+  /// it.
   void excuse(Time begin, Time end);
 
   /// The time from tick to tick: longer than Pace::look where many agents read one store, at most Pace::heartbeat.
   std::chrono::milliseconds interval() const;
 
-  /// The state as of the last tick. Until an agent has begun the job, it is gathering and has no coordinator.
+  /// The state as of the last tick. Until an agent has begun the job, the state is gathering and has no coordinator.
   const JobState& state() const { return state_; }
 
   /// The log of the job service in the round whose ranks run here, as of the last tick.
@@ -84,7 +88,7 @@ class AgentMembership {
   bool changed_ = true;
   std::optional<Time> sent_;
 
-  std::optional<std::string> text_;  ///< of state_
+  std::optional<std::string> text_;  ///< the text of state_
   JobState state_;
   ServiceLog service_log_;
   std::optional<Coordinator> coordinator_;
@@ -109,8 +113,8 @@ class Flag {
   UniqueFd fd_;
 };
 
-/// Ticks a membership, from the construction (which joins) on. An error on the thread is kept for `state`. The
-/// functions are only for the thread that made the object.
+/// Ticks a membership on a thread of its own. The constructor joins the job. An error on the thread is kept for
+/// `state`. Only the thread that made the object may call the functions.
 class Watcher {
  public:
   explicit Watcher(AgentMembership membership);
@@ -124,24 +128,23 @@ class Watcher {
   /// Sends the report at once.
   void say(const NodeReport& report);
 
-  /// Publishes at once what this node's job service has said in a round; where it is on another node, what that has
-  /// said.
+  /// Publishes at once the log of the job service in a round, whether it runs on this node or on another one.
   void publish_service_log(int round, const std::string& log);
   std::string service_log(int round);
 
-  /// Ends the thread; nothing is sent any more.
+  /// Ends the thread; it sends nothing any more.
   void stop();
 
-  /// Waits until the last report is sent, or the thread has ended; no longer than `limit`.
+  /// Waits until the last report is sent, or the thread has ended; at most `limit`.
   void wait_told(std::chrono::milliseconds limit);
 
-  /// Readable when `state` has something new.
+  /// Readable when `state` has changed.
   int changed_fd() const { return changed_.fd(); }
 
   /// The state as of the last tick; throws the error that ended the thread.
   JobState state();
 
-  /// Readable once this round is over for this node, or the thread has ended; for one round at a time.
+  /// Readable once this round has ended for this node, or the thread has ended; for one round at a time.
   int over_fd(int round);
 
  private:
@@ -153,14 +156,14 @@ class Watcher {
   const Keys keys_;
   Flag changed_;
   Flag over_;
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards the members below
   std::condition_variable wake_;
   bool stop_ = false;
   std::optional<NodeReport> to_say_;
   std::optional<ServiceLog> to_publish_;
   ServiceLog service_log_;
   bool told_ = true;
-  int round_ = 0;  ///< that over_ is about
+  int round_ = 0;  ///< the round of over_
   JobState state_;
   std::exception_ptr error_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// The rendezvous c10d: a launcher on the endpoint's host opens the store, and the others join it with copies.
+// The rendezvous c10d: a launcher on the endpoint's host opens the store, and the other launchers join it with copies.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -27,7 +27,8 @@ using store::Operation;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long a store that is opened listens for one that has moved from its address, and calls several times meanwhile.
+/// How long a newly opened store listens for a store that has moved from its address, and which calls several times
+/// meanwhile.
 constexpr milliseconds kListen(1000);
 constexpr milliseconds kLook(10);
 constexpr milliseconds kConnect(500);
@@ -82,7 +83,7 @@ std::unique_ptr<store::ReplicaKeeper> keep(const std::shared_ptr<store::Replica>
   return std::make_unique<store::ReplicaKeeper>(replica, store::KeeperOptions{own, endpoint, credentials, tell});
 }
 
-/// Whether a store that has moved from here calls.
+/// Whether a store that has moved from here to another process calls.
 bool has_moved_elsewhere(const store::Replica& replica) {
   for (const auto until = Clock::now() + kListen; Clock::now() < until; std::this_thread::sleep_for(kLook)) {
     if (!replica.standing(Clock::now()).leader.empty()) return true;
@@ -103,7 +104,7 @@ bool has_ended(const store::Address& holder) {
   return !holder.empty() && connect_once(holder.host, holder.port, kConnect).refused;
 }
 
-/// Whether the process that listens there holds the store, or knows who does. Errors: those of a Client.
+/// Whether the process that listens there holds the store, or can name the holder. Errors: those of a Client.
 bool knows_holder(const store::Address& endpoint, const store::Credentials& credentials, Clock::time_point deadline) {
   const auto answer =
       store::Client(endpoint.host, endpoint.port, credentials, deadline).ask(Operation::stand, {}, deadline);
@@ -134,7 +135,8 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
     await_copy(replica, name_of_store(own), limits, deadline, holder_has_ended);
     if (replica.standing(Clock::now()).joined) break;
     copy.keeper.reset();
-    copy.replica->forget_leader();  // the one that announced itself has ended since; another one with a copy will
+    copy.replica->forget_leader();  // the leader that announced itself has ended since; another process with a copy
+                                    // will announce itself
   }
   if (!has_moved) {
     copy.replica->found(own);
@@ -163,7 +165,7 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
       why = "it is being opened";
     } catch (const Error& error) {
       throw Error(error.kind(), "rendezvous", fmt::format("{}: {}", name, error.message()));
-    } catch (const std::exception& error) {  // it may be that of an earlier job, which has just ended
+    } catch (const std::exception& error) {  // may be the store of an earlier job, which has just ended
       why = fmt::format("{} (if another program listens there, choose another port)", error.what());
     }
     if (Clock::now() >= deadline) fail_to_reach(name, limits.connect, why);
@@ -192,7 +194,7 @@ bool allows_insecure(const Environment& environment) {
   return *value;
 }
 
-/// Who can write to the store ends the job, and who reads it has the secrets of its ranks.
+/// A client that can write to the store can end the job, and one that can read it gets the secrets of its ranks.
 void require_loopback(const std::string& host) {
   const auto addresses = addresses_of(host);
   if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
@@ -237,7 +239,7 @@ std::string address_for_others(const std::string& endpoint_host, std::uint16_t e
   if (auto named = lockstep::detail::named_interface_address(current_environment())) return *named;
   auto address = lockstep::detail::address_towards(endpoint_host, endpoint_port);
   const bool meant = is_always_this_host(endpoint_host);
-  // Debian's hosts call themselves 127.0.1.1, where nobody else finds them.
+  // Debian's hosts have the name 127.0.1.1, at which no other host reaches them.
   if (address.empty() || (is_loopback_address(address) && !meant)) return lockstep::detail::outward_address();
   return address;
 }

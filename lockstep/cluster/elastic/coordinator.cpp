@@ -12,7 +12,7 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-/// An agent that was stopped and goes on within so many times the limit is welcome again.
+/// An agent that was stopped and continues within this many times the limit is accepted again.
 constexpr int kPatience = 10;
 
 bool all_alive(std::span<const NodeView> nodes) {
@@ -82,7 +82,7 @@ void AgentLiveness::forget_gone(std::span<const Ticket> members, Time now) {
 
 bool take_replacement(KeyValueStore& store, const Keys& keys, int restarts, int most) {
   if (store.add(keys.replaced(), 1) + restarts <= most) return true;
-  store.add(keys.replaced(), -1);  // this one was not replaced
+  store.add(keys.replaced(), -1);  // this agent was not replaced
   return false;
 }
 
@@ -192,7 +192,7 @@ Decision Coordinator::without_repetition(const JobState& state, Decision decisio
   return {.kind = Kind::close, .why = state.why, .failed = true};
 }
 
-// In a round that goes on, of nodes that would make it as many ranks as were refused before.
+// Refuses also nodes that would give a running round as many ranks as were refused before.
 JobState Coordinator::refuse(const JobState& state, const Decision& decision) {
   JobState next = state;
   next.why = decision.why;
@@ -263,7 +263,7 @@ void Coordinator::look_at_lost_ranks(const JobState& state, std::vector<NodeView
   }
 }
 
-// The ranks have met, and meet at the same place again.
+// The ranks have had their rendezvous, and use the same place for the next one.
 JobState Coordinator::replace(const JobState& state, const Decision& decision, std::span<const NodeView> nodes) {
   JobState next = state;
   next.formed_by = self_;

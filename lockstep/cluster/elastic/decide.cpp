@@ -21,7 +21,7 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 bool has_left(const NodeView& node) { return node.report.stage == Stage::left; }
 bool is_lost(const NodeView& node) { return !node.alive && !has_left(node); }
 
-/// What the rules ask of the nodes, with the members of the last round apart.
+/// The conditions that the rules check, with the members of the last round kept apart from the other nodes.
 class Decider {
  public:
   Decider(const JobState& state, std::span<const Ticket> members, std::span<const NodeView> nodes, const Policy& policy,
@@ -75,7 +75,7 @@ class Decider {
   const JobState& state_;
   const Policy& policy_;
   const Waited& waited_;
-  std::map<Ticket, std::size_t> place_;  ///< of the last round's members
+  std::map<Ticket, std::size_t> place_;  ///< the places of the last round's members
   Nodes members_;
   Nodes others_;
 };
@@ -108,7 +108,7 @@ Decision Decider::join(const NodeView& joiner) const {
   return {.kind = Kind::refuse, .why = state_.why, .refused = {joiner.ticket}};
 }
 
-// Whoever opened the store cannot leave without the job.
+// The node that opened the store cannot leave without ending the job.
 std::optional<Decision> Decider::refuse_new(const NodeView& failed) const {
   if (state_.before.empty()) return std::nullopt;
   Decision decision{.kind = Kind::refuse};
@@ -126,7 +126,7 @@ std::optional<Decision> Decider::refuse_new(const NodeView& failed) const {
   return decision;
 }
 
-// Ranks that were lost after the last operation that needs them all are missed by nobody.
+// Ranks that were lost after the last operation that needs all ranks are not needed by any other rank.
 bool Decider::is_done() const {
   const auto ended = [this](const NodeView* node) { return has_ended(*node); };
   const auto ended_or_lost = [&](const NodeView* node) { return has_ended(*node) || node->ranks_lost; };
@@ -134,8 +134,8 @@ bool Decider::is_done() const {
          std::all_of(members_.begin(), members_.end(), ended_or_lost);
 }
 
-// The job service, with what it knows of the ranks, is on node 0 and lost with it. It may take longer to find that the
-// ranks are lost than others do for their launcher.
+// The job service and its registered ranks are on node 0 and are lost with it. The service may need more time to detect
+// lost ranks than the agents need to detect a lost launcher.
 std::optional<Decision> Decider::replace(const NodeView& lost) const {
   if (policy_.max_replacements <= 0 || !lost.ranks_known || place_.at(lost.ticket) == 0) return std::nullopt;
   if (first(members_, [this](const NodeView& node) { return has_ended(node); }) != nullptr) return std::nullopt;
@@ -165,7 +165,7 @@ const NodeView* Decider::taker_of(const NodeView& lost) const {
   });
 }
 
-// Those of the last round keep their order, so that ranks stay where they are; then whoever holds the store.
+// Members of the last round keep their order, so that ranks keep their places; then the holder of the store follows.
 Decider::Nodes Decider::candidates() const {
   Nodes found;
   for (const Nodes* nodes : {&members_, &others_}) {
@@ -235,7 +235,7 @@ Decision Decider::form(const Nodes& candidates, bool uses_restart) const {
   std::set<int> given;
   for (const NodeView* node : candidates) {
     const auto rank = node->description.given_rank;
-    // An agent that was started again is there with the one that it replaces, until that one is found lost.
+    // A restarted agent is present together with the agent that it replaces, until that one is detected as lost.
     if (policy_.ranks_given && rank && !given.insert(*rank).second) {
       if (waited_.gathering < policy_.join_timeout) return {.enough = true};
       return close_failed(

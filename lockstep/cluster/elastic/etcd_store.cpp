@@ -25,8 +25,8 @@ using namespace etcd;
 constexpr const char* kTxn = "/v3/kv/txn";
 constexpr const char* kKeepAlive = "/v3/lease/keepalive";
 
-// Derived from the job's name, so that its stores share one lease without having met: keys that an agent wrote outlive
-// it as long as any other agent is there.
+// Derived from the job's name, so that all stores of a job share one lease without communication: the keys of an agent
+// that ended stay as long as any other agent runs.
 std::string lease_of(const std::string& prefix) {
   Sha256 hash;
   hash.update(prefix);
@@ -89,7 +89,7 @@ std::chrono::seconds parse_lease(const std::string& text) {
 
 }  // namespace
 
-/// The one call that is being done, and its deadline.
+/// The one call in progress, and its deadline.
 class EtcdStore::Turn {
  public:
   explicit Turn(EtcdStore& store) : store_(store), deadline_(Clock::now() + store.options_.timeout) {
@@ -144,7 +144,7 @@ std::optional<std::string> EtcdStore::get(const std::string& key) { return get_a
 std::vector<std::optional<std::string>> EtcdStore::get_all(const std::vector<std::string>& keys) {
   const Turn turn(*this);
   std::vector<std::optional<std::string>> values;
-  constexpr std::size_t kMostInOne = 100;  // etcd takes 128 unless told otherwise
+  constexpr std::size_t kMostInOne = 100;  // etcd takes 128 by default
   while (values.size() < keys.size()) {
     json ranges = json::array();
     const std::size_t end = std::min(keys.size(), values.size() + kMostInOne);
@@ -169,7 +169,8 @@ std::int64_t EtcdStore::add(const std::string& key, std::int64_t delta) {
   while (true) {
     const json held = entry_in_txn(answer.body, 0);
     const std::int64_t sum = count_of(held) + delta;
-    // The sum and the ticket are written both or neither: an addition whose answer was lost is found again by it.
+    // One transaction writes both the sum and the ticket: an addition whose answer was lost is found again by its
+    // ticket.
     const json write = json::array({put_in_txn(counter, std::to_string(sum), lease_),
                                     put_in_txn(ticket_, number + " " + std::to_string(sum), lease_)});
     answer = ask(kTxn, txn(if_unchanged(counter, held), write, look), turn.deadline());
@@ -220,7 +221,7 @@ void EtcdStore::grant_lease(Deadline deadline) {
     fail(ErrorKind::io, "etcd", "{} gives no lease: {}", describe(), answer.refusal);
   }
   if (first) {
-    // Another store made it, perhaps long ago.
+    // Another store granted it, perhaps long ago.
     if (!answer.refusal.empty()) client_.call(kKeepAlive, json::object({{"ID", lease_}}), deadline);
   } else {
     log_warning("etcd had removed the keys under {}: no launcher of the job used them for {} s", prefix_,

@@ -15,16 +15,16 @@ namespace lockstep::cluster::elastic {
 struct EtcdStoreOptions {
   etcd::Address address;
   std::string job;  ///< the keys lie under /lockstep/<job>/
-  /// How long one call may take. Servers may be started again meanwhile: a call then takes that long and succeeds.
+  /// The time limit of one call. Servers may restart meanwhile: a call then takes longer and succeeds within the limit.
   std::chrono::milliseconds timeout{60'000};
-  /// When no store of this job was used for so long, etcd deletes its keys. At least a second.
+  /// etcd deletes the keys of a job when no store of this job was used for this long. At least a second.
   std::chrono::seconds lease{600};
 };
 
 /// The store of `--rdzv_backend etcd`.
 class EtcdStore final : public KeyValueStore {
  public:
-  /// Waits until etcd answers. Error(timeout) or Error(io) as every call.
+  /// Waits until etcd answers. Error(timeout) or Error(io), as every call.
   explicit EtcdStore(const EtcdStoreOptions& options);
 
   std::optional<std::string> get(const std::string& key) override;
@@ -34,7 +34,7 @@ class EtcdStore final : public KeyValueStore {
   bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override;
   std::string describe() const override;
 
-  /// The server that is used now, among several.
+  /// The server that is in use, among several.
   etcd::HttpServer server();
 
  private:
@@ -49,18 +49,18 @@ class EtcdStore final : public KeyValueStore {
 
   const EtcdStoreOptions options_;
   const std::string prefix_;
-  const std::string lease_;   ///< its number, the same in all stores of a job
+  const std::string lease_;   ///< the number of the lease, the same in all stores of a job
   const std::string ticket_;  ///< a key of this store alone, which holds the result of its last `add`
-  std::mutex mutex_;          ///< over busy_
+  std::mutex mutex_;          ///< guards busy_
   std::condition_variable turn_over_;
-  bool busy_ = false;  ///< a call is under way, and only it uses what follows
+  bool busy_ = false;  ///< a call is in progress, and only that call uses the members below
   etcd::Client client_;
   std::int64_t adds_ = 0;
   Deadline lease_used_{};
 };
 
 /// `endpoint` is HOST[:PORT], or several of them with commas; the port defaults to 2379. `job` is --rdzv_id. `conf`
-/// holds what --rdzv_conf says for this backend: protocol, ssl_cert, ssl_cert_key, ca_cert, lease.
+/// holds the values of --rdzv_conf for this backend: protocol, ssl_cert, ssl_cert_key, ca_cert, lease.
 /// Error(invalid_argument) for values that are not valid.
 EtcdStoreOptions etcd_options(const std::string& endpoint, const std::string& job,
                               const std::map<std::string, std::string>& conf);

@@ -1,5 +1,5 @@
-// The values in the launchers' store, and their JSON: what nodes say of themselves, the state of the job, which only
-// the coordinator changes, and where the ranks of a round meet.
+// The values in the launchers' store, and their JSON: what nodes report, the state of the job, which only the
+// coordinator changes, and the rendezvous of a round's ranks.
 #pragma once
 
 #include <lockstep/cluster/rank_environment.h>
@@ -18,9 +18,9 @@ using Ticket = std::int64_t;
 
 /// The facts that do not change while the agent runs.
 struct NodeDescription {
-  std::string host;               ///< for people
-  int ranks = 1;                  ///< that it starts
-  bool holds_store = false;       ///< this agent opened the store; when it is lost, another one may hold it
+  std::string host;          ///< shown to the user
+  int ranks = 1;             ///< the number of ranks that it starts
+  bool holds_store = false;  ///< this agent opened the store; when this agent is lost, another one may hold the store
   std::optional<int> given_rank;  ///< the number that the user gave the node
 };
 
@@ -28,14 +28,14 @@ enum class Stage {
   waiting,  ///< none of its ranks run; it waits for the next round
   running,  ///< its ranks of `round` run
   ended,    ///< its ranks have all ended well
-  left,     ///< it has left the job for good
+  left,     ///< it has left the job permanently
 };
 
 /// The content of a heartbeat.
 struct NodeReport {
-  std::int64_t heartbeat = 0;  ///< counts up
+  std::int64_t heartbeat = 0;  ///< increases with each heartbeat
   Stage stage = Stage::waiting;
-  int round = 0;        ///< the last round it was in; 0: none
+  int round = 0;        ///< the last round in which it took part; 0: none
   bool failed = false;  ///< one of its ranks failed in that round
   bool fatal = false;   ///< a restart would not help
   Ticket heard = 0;     ///< the coordinator that it follows
@@ -58,30 +58,30 @@ enum class Phase {
 /// The state of a job: one value that all agents follow and only the coordinator changes.
 struct JobState {
   Phase phase = Phase::gathering;
-  int round = 0;                    ///< the last one that was formed; 0: none yet
+  int round = 0;                    ///< the number of the last round that was formed; 0: none yet
   int restarts = 0;                 ///< used up, by the whole job
-  int nodes = 0;                    ///< of that round
-  int ranks = 0;                    ///< of that round
+  int nodes = 0;                    ///< the nodes in that round
+  int ranks = 0;                    ///< the ranks in that round
   bool failed = false;              ///< closed: not all ranks ended well
-  int exit_code = 0;                ///< closed: that of all agents
+  int exit_code = 0;                ///< closed: the exit code of all agents
   std::optional<int> first_failed;  ///< closed: the rank that failed first
   Ticket coordinator = 0;           ///< the agent that decides
   Ticket formed_by = 0;             ///< the coordinator that formed the round
-  std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; tells only how other clocks differ
+  std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; used only to measure clock differences
   std::vector<Ticket> replaced;     ///< nodes of that round that were lost, and whose places others have taken
-  std::vector<Ticket> before;       ///< nodes of the round before, if that one only grew: all of these and more
-  std::vector<Ticket> refused;      ///< nodes with which the program cannot run; they have no part in any round
-  std::vector<int> refused_ranks;   ///< numbers of ranks with which it cannot
+  std::vector<Ticket> before;       ///< nodes of the previous round, if that round only grew: all of these and more
+  std::vector<Ticket> refused;      ///< nodes with which the program cannot run; they take part in no round
+  std::vector<int> refused_ranks;   ///< numbers of ranks with which the program cannot run
   int forgiven = 0;                 ///< the last round whose failure only meant that nodes are refused; 0: none
-  std::optional<Death> death;       ///< because of which all ranks were restarted the last time
-  std::string awaits;               ///< running: why the round waits for a lost node; for people
-  std::string why;                  ///< what ended the round or the job, or which node was replaced; for people
+  std::optional<Death> death;       ///< the death that caused the last restart of all ranks
+  std::string awaits;               ///< running: why the round waits for a lost node; shown to the user
+  std::string why;                  ///< what ended the round or the job, or which node was replaced; shown to the user
 };
 
 /// A node's place in a round.
 struct NodePlace {
   int node = 0;        ///< its number
-  int first_rank = 0;  ///< of its ranks
+  int first_rank = 0;  ///< the first of its ranks
 };
 
 /// Whether another node has taken the place of this one in the present round.
@@ -98,11 +98,11 @@ std::string to_text(const std::vector<Ticket>& members);
 JobState parse_state(std::string_view text);
 NodePlace parse_node_place(std::string_view text);
 std::vector<Ticket> parse_members(std::string_view text);
-/// The ranks that the job service had lost at the end of its log; nullopt: it knew no ranks.
+/// The ranks that the job service had lost at the end of its log; nullopt: no ranks were registered with it.
 std::optional<std::vector<int>> parse_lost_ranks(std::string_view log);
 
 /// The keys of these values in the store. Keys of a round contain the ticket of the coordinator that formed it, or that
-/// replaced a node in it: a coordinator that was wrongly taken for lost may still write, but no agent reads its keys.
+/// replaced a node in it: a coordinator that was wrongly declared lost may still write, but no agent reads its keys.
 class Keys {
  public:
   explicit Keys(const std::string& job) : prefix_("lockstep/" + job + "/") {}
@@ -117,9 +117,9 @@ class Keys {
   }
   /// The rendezvous of the ranks, written by node 0.
   std::string rendezvous(const JobState& state) const { return of_round(state) + "rendezvous"; }
-  /// How many ranks and nodes were replaced, a number.
+  /// The key of the number of replaced ranks and nodes.
   std::string replaced() const { return prefix_ + "replaced"; }
-  /// What node 0's job service has said in a round, for the other agents: ServiceEvents::log.
+  /// The key of the log of node 0's job service in a round, for the other agents: ServiceEvents::log.
   std::string service_log(int round) const { return prefix_ + "service/" + std::to_string(round); }
   /// The ends of a node's ranks.
   std::string ends(int round, Ticket ticket) const {
@@ -142,8 +142,8 @@ class Keys {
 struct Place {
   std::string host;
   std::uint16_t port = 0;
-  OwnStoreAddress own_store{};              ///< where ranks of Lockstep meet instead
-  std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
+  OwnStoreAddress own_store{};              ///< the store that ranks of Lockstep use instead
+  std::optional<ServiceAddress> service{};  ///< where ranks register, so that lost ones can be replaced
 };
 
 std::string to_text(const Place& place);

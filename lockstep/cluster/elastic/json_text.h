@@ -10,12 +10,12 @@
 
 namespace lockstep::cluster::elastic {
 
-/// Bytes that are no UTF-8 (a rank may write any to stderr) are replaced.
+/// Replaces bytes that are not UTF-8, since a rank may write any bytes to stderr.
 inline std::string to_json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// The result of `read` on the parsed text. Error(data), naming `what` was expected, when the text does not hold it.
+/// The result of `read` on the parsed text. Error(data), naming the expected `what`, when the text does not hold it.
 template <typename Read>
 auto from_json_text(std::string_view text, std::string_view what, Read read) {
   try {

@@ -1,5 +1,5 @@
-// The interface of the store through which the agents of a job agree: a few keys, and compare and set. The simplest one
-// is in memory.
+// The interface of the store that the agents of a job share: a few keys, and compare and set. The simplest
+// implementation is in memory.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace lockstep::cluster::elastic {
 
-/// A store that all agents of a job reach. Keys are any text; values are any bytes, but never empty.
-/// Nothing waits for a key to appear, and every call has a deadline of the store's own: Error(timeout) when it passes,
-/// Error(peer_lost) when the process that hosts it ended, Error(io) for everything else. Each of them names the store.
-/// After one of these errors the store may be unusable. All calls are thread-safe.
+/// A store that all agents of a job reach. Keys are any text; values are any bytes, but never empty. No call waits for
+/// a key to appear, and every call has a deadline of the store's own: Error(timeout) when it passes, Error(peer_lost)
+/// when the process that hosts it ended, Error(io) for everything else. Each error names the store. After one of these
+/// errors the store may be unusable. All calls are thread-safe.
 class KeyValueStore {
  public:
   KeyValueStore() = default;
@@ -26,7 +26,7 @@ class KeyValueStore {
   /// nullopt when there is no such key.
   virtual std::optional<std::string> get(const std::string& key) = 0;
 
-  /// The same for several keys at once, in their order; a store that can does it in one request.
+  /// Reads several keys at once, in their order, in one request where the store supports that.
   virtual std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) {
     std::vector<std::optional<std::string>> values;
     values.reserve(keys.size());
@@ -45,10 +45,10 @@ class KeyValueStore {
   virtual bool replace(const std::string& key, const std::optional<std::string>& expected,
                        const std::string& value) = 0;
 
-  /// For messages: "the store at 10.0.0.1:29400".
+  /// The name for messages: "the store at 10.0.0.1:29400".
   virtual std::string describe() const = 0;
 
-  /// Whether this process serves it to the others now.
+  /// Whether this process serves the store to the other agents now.
   virtual bool is_held_here() const { return false; }
 };
 

@@ -95,7 +95,7 @@ RankEnd end_of(const json& value) {
   return end;
 }
 
-/// Less than that is the time it took to hear of the round.
+/// The delay until an agent reads of the round is less than this.
 constexpr milliseconds kClocksAgree(1000);
 
 RankEnd put_right(RankEnd end, milliseconds ahead) {
@@ -131,7 +131,7 @@ NodeEnds parse_ends(std::string_view text) {
 
 bool failed_by_itself(const RankEnd& end) { return !end.status.ok() && (end.asked == 0 || end.asked == SIGUSR1); }
 
-std::optional<int> word_obeyed(std::span<const RankEnd> ends) {
+std::optional<int> obeyed_notice_signal(std::span<const RankEnd> ends) {
   const auto obeyed = [](const RankEnd& end) { return end.asked == SIGUSR1 && end.note && end.note->is_early_end(); };
   if (std::none_of(ends.begin(), ends.end(), obeyed)) return std::nullopt;
   return SIGUSR1;

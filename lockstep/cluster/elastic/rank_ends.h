@@ -13,16 +13,16 @@
 namespace lockstep::cluster::elastic {
 
 struct NodeEnds {
-  std::string host;                    ///< for people
-  std::string error;                   ///< why its ranks could not be started; empty: they were
+  std::string host;                    ///< shown to the user
+  std::string error;                   ///< why its ranks could not be started; empty: they were started
   std::vector<RankEnd> ends;           ///< by rank
-  std::chrono::milliseconds ahead{0};  ///< of the coordinator's clock, plus the delay of its message
+  std::chrono::milliseconds ahead{0};  ///< this node's clock minus the coordinator's, plus the delay of its message
 };
 
 /// Whether they were started, and none of them failed.
 bool all_ended_well(const NodeEnds& node);
 
-/// What their agent reports of them; `stopped`: it had ended them because the round was over.
+/// The report of these ends. `stopped`: the agent ended the ranks because the round had ended.
 NodeReport report_of(const NodeEnds& node, int round, bool stopped);
 
 /// The wall clock's time since the epoch.
@@ -33,28 +33,28 @@ std::string to_text(const NodeEnds& node);
 /// Error(data) when the text is not the JSON of such a value.
 NodeEnds parse_ends(std::string_view text);
 
-/// Whether a rank failed, and not because the launcher had told it to end. SIGUSR1 does not count as telling it to end.
+/// Whether a rank failed, and not because the launcher had sent it a signal to end. SIGUSR1 does not count as one.
 bool failed_by_itself(const RankEnd& end);
 
-/// The signal to this launcher because of which these ranks ended early, if their notes say so: SIGUSR1, since no
-/// other one is passed on without ending the job.
-std::optional<int> word_obeyed(std::span<const RankEnd> ends);
+/// The signal to this launcher because of which these ranks ended early, if their notes report that: SIGUSR1, since
+/// every other signal that is passed on ends the job.
+std::optional<int> obeyed_notice_signal(std::span<const RankEnd> ends);
 
-/// Whether one of the ranks reports that it ended early and in good order.
+/// Whether one of the ranks reports an orderly early end.
 bool any_ended_early(std::span<const RankEnd> ends);
 
-/// Text to follow "restarts were used": why the others were not; empty where the ranks are not the reason.
+/// Text to follow "restarts were used": why the remaining restarts were not; empty where the ranks are not the reason.
 std::string why_no_restart(std::span<const NodeEnds> nodes);
 
-/// The end of the rank that failed first, where it is one that another start repeats (report.h).
+/// The end of the rank that failed first, if another start would repeat it (report.h).
 std::optional<Death> death_in(std::span<const NodeEnds> nodes);
 
-/// Whether a rank died as the process whose place it had taken.
+/// Whether a rank died in the same way as the process that it replaced.
 bool is_repeated(std::span<const NodeEnds> nodes);
 
 /// The outcome of one round from the ends on all nodes. Clocks that differ by more than a second are corrected first,
-/// because the times decide which rank failed first. Code 0 and no report when no rank failed by itself: then all
-/// ranks that ended with an error may have been told to end.
+/// because the times decide which rank failed first. Code 0 and no report when no rank failed by itself: then each rank
+/// that ended with an error may have been signalled to end.
 RunOutcome judge_all(std::span<const NodeEnds> nodes);
 
 }  // namespace lockstep::cluster::elastic

@@ -10,7 +10,8 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-/// The hard limit can be a billion, and some programs close every number below the soft one before they start others.
+/// The hard limit can be a billion, and some programs close every descriptor below the soft limit before they start
+/// others.
 constexpr rlim_t kEnough = 1 << 20;
 
 constexpr const char* kUsers = "lockstep/users";
@@ -39,7 +40,7 @@ void stay_while_used(KeyValueStore& store, std::chrono::milliseconds heartbeat_l
   SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1});
   const auto is_asked_to_go = [&inbox] {
     const auto signal = inbox.take();
-    return signal && *signal != SIGUSR1;  // which is for ranks
+    return signal && *signal != SIGUSR1;  // SIGUSR1 is for ranks
   };
   const auto since = Clock::now();
   StoreUsers users(store, heartbeat_limit, since);

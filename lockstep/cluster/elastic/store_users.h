@@ -1,4 +1,5 @@
-// The users of a store that one of the agents hosts, which may be agents of several jobs: it stays while there are any.
+// The users of a store that one of the agents hosts. They may be agents of several jobs; the store stays while it has
+// any.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -14,7 +15,7 @@ void show_life(KeyValueStore& store);
 void leave_store(KeyValueStore& store);
 
 /// Whether the agent that hosts the store has to stay after it has left its job. A killed agent never leaves, but it
-/// does not call show_life either: it counts as gone after `heartbeat_limit`. Call `any` repeatedly.
+/// does not call show_life either: it counts as lost after `heartbeat_limit`. Call `any` repeatedly.
 class StoreUsers {
  public:
   using Time = std::chrono::steady_clock::time_point;

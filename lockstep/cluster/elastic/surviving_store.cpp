@@ -1,4 +1,4 @@
-// A store client that follows the holder among the copies: a request is repeated there, and a change is done once.
+// A store client that follows the holder among the copies: it repeats a request there, and each change is applied once.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
@@ -59,7 +59,7 @@ std::int64_t SurvivingStore::add(const std::string& key, std::int64_t delta) {
   return static_cast<std::int64_t>(MessageReader(sum).number());
 }
 
-// To the store no value and an empty one are the same, and it answers with what the key then holds.
+// To the store, no value and an empty value are the same, and it answers with the value that the key then holds.
 bool SurvivingStore::replace(const std::string& key, const std::optional<std::string>& expected,
                              const std::string& value) {
   const auto fields = MessageWriter().text(key).text(expected.value_or("")).text(value);
@@ -110,7 +110,7 @@ std::string SurvivingStore::ask(Operation operation, const MessageWriter& fields
   }
 }
 
-/// To the process that holds the store now.
+/// Connects to the process that holds the store now.
 void SurvivingStore::connect(store::Time deadline) {
   const auto standing = copy_.replica->standing(Clock::now());
   const auto holder = standing.leads ? own_ : standing.leader;

@@ -1,5 +1,5 @@
-// The store of a job's agents that one of them holds, with Lockstep's own protocol (store/), as one of those that have
-// a copy sees it: when the holder is lost, another one holds the store, and calls go on there.
+// The store of a job's agents that one of them holds, with Lockstep's own protocol (store/), as used by an agent with a
+// copy: when the holder is lost, another agent holds the store, and calls continue there.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -26,8 +26,8 @@ struct StoreCopy {
 
 class SurvivingStore final : public KeyValueStore {
  public:
-  /// `limit`: for one call, with all attempts. `notice`: after so long in one, people are told of it. `own`: at which
-  /// this process serves its copy.
+  /// `limit`: for one call, with all attempts. `notice`: after this long in one call, the user gets a message. `own`:
+  /// the address at which this process serves its copy.
   SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, std::chrono::milliseconds limit,
                  std::chrono::milliseconds notice);
 
@@ -51,9 +51,9 @@ class SurvivingStore final : public KeyValueStore {
   const store::Credentials credentials_;
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds notice_;
-  const std::string id_;  ///< of this client, whose changes are numbered
+  const std::string id_;  ///< the id of this client, whose changes are numbered
 
-  std::mutex mutex_;  ///< guards what follows: one call at a time
+  std::mutex mutex_;  ///< guards the members below: one call at a time
   std::uint64_t changes_ = 0;
   std::string store_;  ///< its name
   store::Address holder_;

@@ -11,7 +11,7 @@ constexpr std::int64_t kUsualPort = 2379;
 constexpr std::int64_t kHighestPort = 65535;
 constexpr std::string_view kPlain = "etcd://", kSecured = "etcds://";
 
-// What comes before `mark`, which goes too; `text` keeps the rest. All of it when there is no such mark.
+// The text before `mark`, or all of it when there is no such mark. Removes it and the mark from `text`.
 std::string_view take_until(std::string_view& text, char mark) {
   const auto end = text.find(mark);
   const auto taken = text.substr(0, end);

@@ -29,7 +29,7 @@ constexpr int kUnavailable = 14;
 
 struct Verdict {
   std::optional<EtcdAnswer> answer;
-  std::string try_again;  ///< why, where there is no answer
+  std::string try_again;  ///< the reason to retry, where there is no answer
 };
 
 [[noreturn]] void refuse(const HttpServer& server, const std::string& path, const std::string& what) {
@@ -68,7 +68,7 @@ Verdict attempt(net::HttpClient& client, const std::string& path, const std::str
   return judge_answer(client.server(), path, answer);
 }
 
-// Where a user finds the authorities, for messages.
+// The place where a user sets the authorities, for messages.
 std::string authorities_of(const std::optional<TlsFiles>& files) {
   return files && files->authorities.empty() ? "the system's list (there is no ca_cert)" : "ca_cert";
 }
@@ -110,7 +110,7 @@ EtcdAnswer Client::call(const std::string& path, const nlohmann::json& request, 
                   std::chrono::ceil<seconds>(deadline - begin).count(), verdict.try_again);
       next_word = Clock::now() + seconds(10);
     }
-    // The next server may be there; when all have been asked, some time has to pass.
+    // The next server may be reachable; after one attempt at each server, wait before the next.
     if (attempts % clients_.size() == 0) {
       std::this_thread::sleep_until(std::min(deadline, Clock::now() + pause));
       pause = std::min(pause * 2, kLongestPause);
@@ -123,7 +123,7 @@ void Client::give_up(Clock::duration waited) const {
   std::vector<std::string> reasons;
   std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
                [](const std::string& reason) { return !reason.empty(); });
-  // A server that speaks TLS alone closes the connection of a client that does not.
+  // A server that accepts only TLS closes the connection of a client without TLS.
   const bool closed = std::any_of(reasons.begin(), reasons.end(), [](const std::string& reason) {
     return reason.find("it closed the connection") != std::string::npos;
   });

@@ -1,5 +1,5 @@
 // The JSON of etcd's HTTP gateway: requests, and the fields that are read from answers. Keys and values are base64,
-// integers of 64 bits are text. All input comes from a server: a field of another type is Error(io).
+// integers of 64 bits are text. All input is from a server: a field of another type is Error(io).
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ nlohmann::json find_in_txn(const std::string& key);
 nlohmann::json put_in_txn(const std::string& key, const std::string& value, const std::string& lease);
 nlohmann::json delete_in_txn(const std::string& key);
 
-/// A transaction that does all of `requests`, or, with a condition, one of two lists of them.
+/// A transaction that executes all of `requests`, or, with a condition, one of two lists of them.
 nlohmann::json txn(const nlohmann::json& requests);
 nlohmann::json txn(const nlohmann::json& condition, const nlohmann::json& then, const nlohmann::json& otherwise);
 
 /// A transaction's condition that `key` holds `value`; nullopt: that it does not exist.
 nlohmann::json if_holds(const std::string& key, const std::optional<std::string>& value);
 
-/// A transaction's condition that nobody has written `key` since `entry` was read.
+/// A transaction's condition that no client has written `key` since `entry` was read.
 nlohmann::json if_unchanged(const std::string& key, const nlohmann::json& entry);
 
 /// Whether a transaction's conditions held.
 bool succeeded(const nlohmann::json& answer);
 
-/// What the `index`th request of a transaction, a range of one key, found: its entry, or null.
+/// The result of the `index`th request of a transaction, a range of one key: its entry, or null.
 nlohmann::json entry_in_txn(const nlohmann::json& answer, std::size_t index);
 
 /// The value in an entry; nullopt for null.
@@ -39,7 +39,7 @@ std::int64_t count_of(const nlohmann::json& entry);
 /// The sum in a ticket "NUMBER SUM"; nullopt when there is no ticket or it has another number.
 std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& ticket, const std::string& number);
 
-/// Whether an answer to "keep alive" says that the lease exists.
+/// Whether the answer to a "keep alive" shows that the lease exists.
 bool lease_is_alive(const nlohmann::json& answer);
 
 }  // namespace lockstep::cluster::etcd

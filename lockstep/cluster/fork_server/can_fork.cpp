@@ -35,7 +35,7 @@ StartMethod method_of(const LaunchOptions& options) {
        kVariable, cut_text(value));
 }
 
-/// Such a program is started by the kernel with other rights than its parent's, and told no secrets.
+/// Whether the kernel starts this program with other rights than its parent's. Such a program must not get secrets.
 bool has_rights_of_its_own(const std::string& program) {
   struct stat info {};
   if (::stat(program.c_str(), &info) != 0) return true;
@@ -47,11 +47,11 @@ std::optional<std::string> find_file(const std::string& name, const Environment&
   try {
     return detail::find_program(name, environment);
   } catch (const Error&) {
-    return std::nullopt;  // whoever starts it says so
+    return std::nullopt;  // the code that starts it reports the error
   }
 }
 
-/// More than any program has; a file that says otherwise is none.
+/// The limit for headers and names: more than any program has, so a file with larger values is not a program.
 constexpr std::size_t kMostBytes = 64 << 20;
 
 constexpr unsigned char kNativeClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
@@ -91,7 +91,7 @@ const ElfW(Phdr) * find_segment(const std::vector<ElfW(Phdr)>& segments, std::ui
   return nullptr;
 }
 
-/// Where in the file lies what is loaded at `address`.
+/// The offset in the file of the data loaded at `address`.
 std::optional<std::uint64_t> offset_of(const std::vector<ElfW(Phdr)>& segments, std::uint64_t address) {
   for (const auto& segment : segments) {
     const bool holds =
@@ -101,10 +101,10 @@ std::optional<std::uint64_t> offset_of(const std::vector<ElfW(Phdr)>& segments, 
   return std::nullopt;
 }
 
-/// What a program says to the dynamic loader.
+/// The names in a program's dynamic section, for the dynamic loader.
 struct DynamicNames {
   std::set<std::string> libraries;  ///< DT_NEEDED
-  std::string all;                  ///< with the symbols, each with a NUL behind it
+  std::string all;                  ///< with the symbols, each followed by a NUL
 };
 
 DynamicNames dynamic_names_of(const std::filesystem::path& program) {

@@ -19,7 +19,7 @@ namespace lockstep::cluster {
 namespace {
 
 constexpr std::size_t kMostDescriptors = 4;
-/// Below what a local socket takes in one piece by default; a rank's variables are some hundred bytes.
+/// Less than a local socket takes in one piece by default; a rank's variables are some hundred bytes.
 constexpr std::size_t kLongest = 128 << 10;
 
 struct alignas(cmsghdr) Control {

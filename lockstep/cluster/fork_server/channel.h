@@ -20,7 +20,7 @@ inline constexpr const char* kReady = "ready";
 inline constexpr const char* kPid = "pid";         ///< [pid]
 inline constexpr const char* kFailure = "failed";  ///< [why]
 
-/// The environment variable by which a program is asked to be a fork server: the number of its end of the socket.
+/// The environment variable that makes a program a fork server: the number of its end of the socket.
 inline constexpr const char* kServerVariable = "LOCKSTEP_FORK_SERVER";
 
 struct Message {
@@ -29,11 +29,12 @@ struct Message {
   std::vector<UniqueFd> descriptors{};
 };
 
-/// At most four descriptors, which stay the caller's. Error(io) when the other side is gone or the message is too long.
+/// At most four descriptors, which the caller keeps. Error(io) when the other side has ended or the message is too
+/// long.
 void send_message(int socket, const std::string& kind, const std::vector<std::string>& words = {},
                   std::initializer_list<int> descriptors = {});
 
-/// Waits for the next message; nullopt when the other side is gone. Its descriptors are closed on exec.
+/// Waits for the next message; nullopt when the other side has ended. Its descriptors are closed on exec.
 std::optional<Message> receive_message(int socket);
 
 struct Channel {
@@ -44,8 +45,8 @@ struct Channel {
 /// Both ends are closed on exec and lie above the standard streams. Error(io) when there are no descriptors left.
 Channel make_channel();
 
-/// Descriptors that are open in this process beside the standard streams, and of those the ones that a program it
-/// executes would keep.
+/// The number of descriptors that are open in this process beside the standard streams, and how many of those an
+/// executed program would keep.
 struct DescriptorCount {
   int open = 0;
   int kept_on_exec = 0;

@@ -23,10 +23,10 @@
 namespace lockstep::cluster {
 namespace {
 
-/// For what takes milliseconds, unless the machine is out of its mind.
+/// The time limit for answers that normally take milliseconds.
 constexpr int kAnswerMilliseconds = 60'000;
 
-/// What has to be said to an environment to make it another: "NAME=value", and "NAME" for what is not there any more.
+/// The changes that turn one environment into another: "NAME=value" sets a variable, and "NAME" removes it.
 std::vector<std::string> changes(const Environment& from, const Environment& to) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : to) {
@@ -48,9 +48,9 @@ ChildOptions server_options(const LaunchOptions& options, const Environment& env
   return child;
 }
 
-constexpr std::chrono::hours kLook(1);  // everything here is an event
+constexpr std::chrono::hours kLook(1);  // a long limit is enough, since everything here is an event
 
-/// True while there is more.
+/// Reads available bytes. True while the stream is open.
 bool read_some(UniqueFd& stream, std::string& text) {
   std::array<char, 4096> buffer;
   const ssize_t count = ::read(stream.get(), buffer.data(), buffer.size());
@@ -67,8 +67,8 @@ void read_rest(UniqueFd& stream, std::string& text) {
   stream.reset();
 }
 
-/// Reads both streams (closed ones are skipped) into the texts that follow them until `awaited` is readable, then what
-/// they still hold; closes them. False when `stop_fd` (-1: none) was readable before.
+/// Reads both streams (skips closed ones) into the texts that follow them until `awaited` is readable, then reads the
+/// rest and closes them. False when `stop_fd` (-1: none) was readable before.
 bool read_until_readable(UniqueFd& out, std::string& out_text, UniqueFd& err, std::string& err_text, int awaited,
                          int stop_fd) {
   bool ready = false;
@@ -91,7 +91,7 @@ bool read_until_readable(UniqueFd& out, std::string& out_text, UniqueFd& err, st
 void ForkedRanks::release() {
   const std::string bytes(children.size(), 'x');
   const ssize_t written = ::write(gate.get(), bytes.data(), bytes.size());
-  if (written != std::ssize(bytes) && errno != EPIPE) {  // EPIPE: all of them have been killed, which will be seen
+  if (written != std::ssize(bytes) && errno != EPIPE) {  // EPIPE: all ranks have been killed, which is detected later
     fail(ErrorKind::io, "launch", "cannot let the ranks go on: {}", std::strerror(errno));
   }
   gate.reset();
@@ -152,8 +152,8 @@ Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
   send_message(socket_.get(), kRank, words, {gate, out.write_end.get(), err.write_end.get()});
   RunningChild running;
   running.pid = static_cast<pid_t>(parse_integer(answer_to("fork a rank", kPid).front()).value());
-  // It is still the forking process's child and its number cannot be another's: that one waits for no child, and this
-  // one, to whom it falls, for none that it does not know.
+  // The rank is still a child of the forking process, and its pid cannot be reused: neither the forking process nor
+  // this one, which becomes its parent, reaps unknown children.
   running.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0)));
   if (!running.pidfd) {
     fail(ErrorKind::io, "launch", "cannot hold process {}: {}", running.pid, std::strerror(errno));
@@ -174,7 +174,7 @@ ForkedRanks ForkServer::fork(const std::vector<ChildOptions>& ranks) {
     send_message(socket_.get(), kEndForks);
     answer_to("fork the ranks", kReady);
   } catch (const Error&) {
-    process_.reset();  // first: what it has forked falls to this process, and can be reaped
+    process_.reset();  // first: this process becomes the parent of its forks, and can then reap them
     throw;
   }
   return forked;
@@ -185,7 +185,7 @@ ForkAttempt::ForkAttempt(const LaunchOptions& options) : obstacle_(obstacle_to_f
   try {
     server_.emplace(options);
   } catch (const Error& error) {
-    obstacle_ = error.message();  // starting the ranks will say the same, if it was not bad luck
+    obstacle_ = error.message();  // starting the ranks will fail in the same way unless the cause was temporary
   }
 }
 

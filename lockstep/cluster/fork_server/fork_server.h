@@ -1,5 +1,5 @@
 // The fork server: a process that loads the program's libraries once and then forks the ranks, which continue from
-// there. Loading and initialising libtorch's 300 libraries takes long.
+// there. Saves the long time of loading and initialising libtorch's 300 libraries.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -27,37 +27,38 @@ struct ForkedRanks {
   LoadingOutput said{};
   UniqueFd gate{};
 
-  /// Lets the ranks continue. SIGPIPE has to be ignored. Error(io) when they cannot be reached.
+  /// Lets the ranks continue. SIGPIPE must be ignored. Error(io) when they cannot be reached.
   void release();
 };
 
-/// What a launcher hosts for its ranks.
+/// The servers that a launcher hosts for its ranks.
 struct Hosted {
-  std::uint16_t store_port = 0;  ///< of c10d's, where ranks may need that, else of the own one
-  OwnStoreAddress own_store{};   ///< of the one for ranks of Lockstep
+  std::uint16_t store_port = 0;  ///< the port of c10d's store, where ranks may need it, else that of Lockstep's own
+  OwnStoreAddress own_store{};   ///< the store for ranks of Lockstep
   std::optional<ServiceAddress> service{};
 };
 
 /// The handle of the process that forks, a child of this one. Only programs linked with liblockstep can be forked
-/// (obstacle_to_forking). Ranks are children of this process and not of the server, so that they can be held,
-/// waited for and ended like any others. All processes end when this handle or this process does, except ranks that
-/// were released. Not thread-safe.
+/// (obstacle_to_forking). Ranks are children of this process and not of the server, so that they can be held, waited
+/// for and ended like other children. All processes end when this handle or this process does, except ranks that were
+/// released. Not thread-safe.
 class ForkServer {
  public:
-  /// Starts it with the common part of the ranks' environments, and returns while it loads the program. Error(io)
-  /// when the program cannot be executed.
+  /// Starts the server with the common part of the ranks' environments, and returns while it loads the program.
+  /// Error(io) when the program cannot be executed.
   explicit ForkServer(const LaunchOptions& options);
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
-  /// Waits until the program is loaded, or `stop_fd` is readable. Why it cannot fork ranks; nullopt when it can.
+  /// Waits until the program is loaded, or `stop_fd` is readable. Returns why it cannot fork ranks; nullopt when it
+  /// can.
   std::optional<std::string> await_obstacle(int stop_fd = -1);
 
-  /// Forks one process for each of `ranks`, which come from prepare_ranks(). Error(io) when that fails; then no rank is
-  /// left, and the server cannot be used any more.
+  /// Forks one process for each of `ranks`, which were made by prepare_ranks(). On failure, Error(io): no rank is left,
+  /// and the server cannot be used any more.
   ForkedRanks fork(const std::vector<ChildOptions>& ranks);
 
-  /// Its process. A job whose ranks run goes on without it.
+  /// The server's process. A job whose ranks run continues without it.
   std::vector<Helper> helpers() const;
 
  private:
@@ -70,7 +71,7 @@ class ForkServer {
   UniqueFd socket_;
   std::optional<Child> process_;
   LoadingOutput said_;
-  std::optional<std::optional<std::string>> obstacle_;  ///< once it is known
+  std::optional<std::optional<std::string>> obstacle_;  ///< empty until it is known
 };
 
 /// An optional fork server: used where it is possible, else the launcher starts the ranks one by one.
@@ -89,9 +90,9 @@ class ForkAttempt {
   ForkServer& server() { return *server_; }
 
   /// The ranks of `job`, forked and waiting; nullopt when they have to be started one by one, which is reported on
-  /// options.err unless it was asked for. Can be called for one job after another.
+  /// options.err unless the user chose it. Can be called for one job after another.
   std::optional<ForkedRanks> fork(const LaunchOptions& options, const Launch& job, int stop_fd = -1);
-  /// The same for ranks that are prepared.
+  /// Does the same for ranks that are prepared.
   std::optional<ForkedRanks> fork(const LaunchOptions& options, const std::vector<ChildOptions>& ranks,
                                   int stop_fd = -1);
 

@@ -1,6 +1,6 @@
-// The fork server's side, inside the program whose ranks are to be forked: the library's constructor looks whether the
-// launcher asks for it. By then all libraries are loaded and initialised, which is what takes long, and nothing of the
-// program itself has run. Nothing here is called; it is part of the library only.
+// The fork server's side, inside the program whose ranks are to be forked: the library's constructor checks whether the
+// launcher requests it. At that time all libraries are loaded and initialised, which takes most of the time, and no
+// code of the program itself has run. Other code calls nothing here; this file is part of the library only.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/fork_server/channel.h>
@@ -30,7 +30,7 @@ struct OwnState {
   sigset_t signals{};
 };
 
-/// The socket that this process was told of; none when the variable is left over from somewhere.
+/// The socket in this process's environment; none when the variable is a leftover.
 UniqueFd told_socket() {
   const char* const text = ::secure_getenv(kServerVariable);
   if (text == nullptr) return UniqueFd();
@@ -44,13 +44,13 @@ UniqueFd told_socket() {
   return UniqueFd(fd);
 }
 
-/// What ranks get back.
+/// Saves the settings that ranks get back.
 OwnState take_own_state() {
   OwnState own;
   ::prctl(PR_GET_NAME, own.name.data());
   sigset_t all;
   ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &own.signals);  // what is meant for the ranks is not meant for their server
+  ::sigprocmask(SIG_SETMASK, &all, &own.signals);  // these signals are meant for the ranks, not for their server
   ::prctl(PR_SET_NAME, "lockstep-forks");
   return own;
 }
@@ -60,7 +60,7 @@ void die_with(pid_t parent) {
   if (::getppid() != parent) ::_exit(1);
 }
 
-/// Why ranks cannot be forks of this process; empty when they can.
+/// Why this process cannot fork the ranks; empty when it can.
 std::string obstacle(const Message& hello) {
   if (const auto others = other_threads(); !others.empty()) {
     return fmt::format("loading it starts threads ({})", fmt::join(others, ", "));
@@ -86,7 +86,7 @@ void set_variable(const std::string& entry) {
   }
 }
 
-/// One byte for each rank. A gate that closes instead tells that the launcher is gone, or starts the ranks anew.
+/// Waits for one byte for each rank. The gate closes instead when the launcher has ended, or starts the ranks anew.
 void pass(const UniqueFd& gate) {
   char byte = 0;
   ssize_t count = 0;
@@ -101,8 +101,8 @@ void die_with_launcher(pid_t launcher) {
   if (::getppid() != launcher) ::_exit(1);  // it died before the line above
 }
 
-/// Makes a fork of the server a rank like one started by itself: takes the group, streams, environment and name of the
-/// rank that `request` describes, and waits for the launcher's release. Returns when the launcher is this process's
+/// Turns a fork of the server into a rank like one started by itself: takes the group, streams, environment and name of
+/// the rank that `request` describes, and waits for the launcher's release. Returns when the launcher is this process's
 /// parent and has released it; ends the process otherwise.
 void become_rank(Message request, const OwnState& own) {
   ::setpgid(0, 0);
@@ -117,8 +117,8 @@ void become_rank(Message request, const OwnState& own) {
   die_with_launcher(static_cast<pid_t>(launcher.value()));
 }
 
-/// The life of the process that forks the ranks. It ends right after that, and they become children of the launcher,
-/// who takes in the orphans among its descendants. Returns in each rank.
+/// The process that forks the ranks. It ends right after that, and the ranks become children of the launcher, which
+/// adopts the orphans among its descendants. Returns in each rank.
 void fork_ranks(UniqueFd& socket, const OwnState& own) {
   while (auto request = receive_message(socket.get())) {
     if (request->kind != kRank) ::_exit(request->kind == kEndForks ? 0 : 1);
@@ -131,14 +131,14 @@ void fork_ranks(UniqueFd& socket, const OwnState& own) {
     if (pid < 0) {
       send_message(socket.get(), kFailure, {std::strerror(errno)});
     } else {
-      ::setpgid(pid, pid);  // both do it, so that it holds whoever comes first
+      ::setpgid(pid, pid);  // both processes call it, so that it is done whichever runs first
       send_message(socket.get(), kPid, {std::to_string(pid)});
     }
   }
   ::_exit(1);
 }
 
-/// True in a rank.
+/// Forks ranks on request. True in a rank.
 bool forked_a_rank(UniqueFd& socket, const OwnState& own) {
   const pid_t server = ::getpid();
   const pid_t pid = ::fork();
@@ -155,7 +155,7 @@ bool forked_a_rank(UniqueFd& socket, const OwnState& own) {
   return false;
 }
 
-/// Returns in ranks only.
+/// Serves the launcher's requests. Returns in ranks only.
 void serve(UniqueFd socket) {
   const OwnState own = take_own_state();
   while (auto request = receive_message(socket.get())) {
@@ -167,7 +167,7 @@ void serve(UniqueFd socket) {
       return;
     }
   }
-  ::_exit(0);  // the launcher is gone, or needs no more ranks
+  ::_exit(0);  // the launcher has ended, or needs no more ranks
 }
 
 [[gnu::constructor]] void serve_if_asked() {
@@ -176,7 +176,7 @@ void serve(UniqueFd socket) {
   try {
     serve(std::move(socket));
   } catch (...) {
-    ::_exit(127);  // there is nobody to tell: the launcher sees the end of the socket
+    ::_exit(127);  // no report is possible: the launcher detects the end of the socket
   }
 }
 

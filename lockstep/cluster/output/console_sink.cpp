@@ -25,7 +25,7 @@ void ConsoleSink::append(std::string_view text) {
 bool ConsoleSink::full() const noexcept { return queue_.size() - written_ >= kQueueLimit; }
 
 void ConsoleSink::write_some() {
-  // A pipe that polls writable takes PIPE_BUF bytes without blocking, and promises nothing beyond.
+  // A pipe that polls writable takes PIPE_BUF bytes without blocking; nothing is guaranteed beyond that.
   const std::size_t wanted = std::min<std::size_t>(queue_.size() - written_, PIPE_BUF);
   const ssize_t count = ::write(fd_, queue_.data() + written_, wanted);
   if (count > 0) {

@@ -46,7 +46,7 @@ std::filesystem::path make_log_dir(const std::filesystem::path& wanted) {
   return wanted;
 }
 
-/// Locked while its owner lives; empty where it cannot be.
+/// Locks a folder while its owner lives; empty where it cannot be locked.
 UniqueFd lock_folder(const std::filesystem::path& path) {
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) folder.reset();
@@ -54,7 +54,7 @@ UniqueFd lock_folder(const std::filesystem::path& path) {
 }
 
 bool is_abandoned(const std::filesystem::directory_entry& entry) {
-  constexpr std::time_t kYoung = 60;  // its owner is about to lock it
+  constexpr std::time_t kYoung = 60;  // younger than this, its owner may still be about to lock it
   struct stat info {};
   if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &info) != 0) {
     return false;
@@ -63,7 +63,7 @@ bool is_abandoned(const std::filesystem::directory_entry& entry) {
   return mine && info.st_mtime + kYoung < std::time(nullptr) && lock_folder(entry.path());
 }
 
-/// What launchers left that were killed.
+/// Removes the folders of killed launchers.
 void remove_abandoned(const std::filesystem::path& parent) {
   std::error_code ignored;
   for (std::filesystem::directory_iterator entry(parent, ignored), end; !ignored && entry != end;) {

@@ -14,12 +14,12 @@
 namespace lockstep::cluster {
 
 /// The folder of one job. It stays on disk when the user named a log_dir or wants streams in files; otherwise it holds
-/// only the ranks' error files, in the system's temporary folder, and is removed with this object. Folders of launchers
-/// that were killed are removed when the next one is made.
+/// only the ranks' error files, in the system's temporary folder, and is removed with this object. Making a folder also
+/// removes the folders of killed launchers.
 class LogFolder {
  public:
-  /// Makes it. Error(invalid_argument) when log_dir is a file (but /dev/null: no files at all), Error(io) when it
-  /// cannot be made.
+  /// Makes the folder. Error(invalid_argument) when log_dir is a file (but /dev/null: no files at all), Error(io) when
+  /// it cannot be made.
   LogFolder(const OutputOptions& options, std::string_view run_id);
 
   /// <log_dir>/<run_id>_<random>; empty: there are no files.
@@ -27,16 +27,16 @@ class LogFolder {
 
   bool stays() const noexcept { return !temporary_ && !path_.empty(); }
 
-  /// The folder of the attempt after so many restarts, for Launch::folder; not made yet.
+  /// The folder of the attempt after this number of restarts, for Launch::folder; not made yet.
   std::filesystem::path attempt(int restart_count) const;
 
  private:
   std::optional<TemporaryFolder> temporary_;
-  UniqueFd lock_;  ///< of the temporary folder, so that it is known to be in use
+  UniqueFd lock_;  ///< a lock on the temporary folder, which shows that it is in use
   std::filesystem::path path_;
 };
 
-/// Makes an empty folder, and empties one that exists. Error(io) when it cannot.
+/// Makes an empty folder; deletes the contents of an existing one. Error(io) on failure.
 void make_empty_folder(const std::filesystem::path& path);
 
 }  // namespace lockstep::cluster

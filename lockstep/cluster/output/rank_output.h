@@ -10,7 +10,7 @@
 
 namespace lockstep::cluster {
 
-/// Some of the standard streams of a rank.
+/// A set of the standard streams of a rank.
 struct Streams {
   bool out = false;
   bool err = false;
@@ -20,7 +20,7 @@ struct Streams {
 
 /// A choice of standard streams for each rank: the values of `--redirects` and `--tee`.
 struct StreamChoice {
-  Streams rest{};                    ///< of all ranks that `by_rank` does not name
+  Streams rest{};                    ///< for all ranks that `by_rank` does not name
   std::map<int, Streams> by_rank{};  ///< by local rank
 
   Streams of(int local_rank) const;
@@ -29,22 +29,22 @@ struct StreamChoice {
 };
 
 /// torchrun's grammar: 0 (none), 1 (stdout), 2 (stderr) or 3 (both) for all ranks, or such a value for each of some
-/// local ranks, "0:3,1:1", and none for the others. Error(invalid_argument) naming `flag` for anything else, also for a
-/// rank that comes twice.
+/// local ranks, "0:3,1:1", and none for the other ranks. Error(invalid_argument) naming `flag` for anything else, also
+/// for a rank that appears twice.
 StreamChoice parse_stream_choice(std::string_view flag, std::string_view text);
 
 /// The user's choice of destinations.
 struct OutputOptions {
   StreamChoice redirects{};  ///< into files instead of the console
   StreamChoice tee{};        ///< into files and to the console
-  std::set<int> shown{};     ///< local ranks that the console shows; empty: all. Files get those of all ranks
-  /// The folder for logs and error files, see LogFolder. Empty: one is made where files are to be kept.
+  std::set<int> shown{};     ///< local ranks that the console shows; empty: all. Files get the output of all ranks
+  /// The folder for logs and error files, see LogFolder. Empty: a new folder where files are to be kept.
   std::filesystem::path log_dir{};
   /// Lines with one of these words are also copied to a file of all ranks. Empty: no line is.
   std::vector<std::string> out_filters{};
   std::vector<std::string> err_filters{};
 
-  /// Whether anything goes to a file.
+  /// Whether any output goes to a file.
   bool wants_files() const { return redirects.any() || tee.any() || !out_filters.empty() || !err_filters.empty(); }
 };
 
@@ -57,7 +57,7 @@ struct Outlet {
   std::vector<std::string> words{};
 };
 
-/// Of both streams of a rank.
+/// The outlets of both streams of a rank.
 struct RankOutlets {
   Outlet out{};
   Outlet err{};
@@ -70,8 +70,8 @@ RankOutlets outlets_of(const OutputOptions& options, int local_rank, const std::
 struct LinePrefix {
   bool shown = true;
   std::string role = "default";
-  /// torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, with ${role_name}, ${rank}, ${local_rank} and, beyond torchrun,
-  /// ${host}. Empty: "[rank 1] ", or "[trainer rank 1] " in a role with a name.
+  /// The format of torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, with ${role_name}, ${rank}, ${local_rank} and, in
+  /// addition to torchrun, ${host}. Empty: "[rank 1] ", or "[trainer rank 1] " in a role with a name.
   std::string format{};
 
   std::string of(int rank, int local_rank) const;

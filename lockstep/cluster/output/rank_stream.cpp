@@ -14,7 +14,7 @@
 namespace lockstep::cluster {
 namespace {
 
-/// The length of the first line in `text`, end included; 0 when its end has not come yet. A '\r' at the very end may be
+/// The length of the first line in `text`, end included; 0 while its end has not arrived. A '\r' at the very end may be
 /// the first half of "\r\n".
 std::size_t first_line(std::string_view text) {
   const std::size_t end = text.find_first_of("\r\n");
@@ -55,7 +55,7 @@ void StderrTail::add(std::string_view line) {
 
 LogFile::LogFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   constexpr mode_t kReadableByAll = 0644;
-  // Appending, so that whoever rotates logs may cut the file short.
+  // Opened for appending, so that a log rotation may truncate the file.
   const int truncate = mode == Mode::empty ? O_TRUNC : 0;
   fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | truncate | O_APPEND | O_CLOEXEC, kReadableByAll));
   if (!fd_) fail(ErrorKind::io, "launch", "cannot write the log {}: {}", path_.string(), std::strerror(errno));

@@ -17,19 +17,19 @@
 
 namespace lockstep::cluster {
 
-/// Cuts a stream of bytes into lines, whatever the sizes in which it arrives.
+/// Cuts a stream of bytes into lines, for any sizes of the received pieces.
 class LineSplitter {
  public:
   /// Receives one line with its end: "\n", "\r\n", or "\r" alone (a progress bar that redraws itself). A line longer
-  /// than `longest` comes in pieces, and of those, as of a stream's unfinished last line, only the last may have an
-  /// end.
+  /// than `longest` arrives in pieces, and only the last piece may have an end. A stream's unfinished last line has
+  /// none.
   using Take = std::function<void(std::string_view)>;
 
   explicit LineSplitter(std::size_t longest = 64 << 10) : longest_(longest) {}
 
   void feed(std::string_view bytes, const Take& take);
 
-  /// The stream has ended: hands out what is left.
+  /// Hands out the rest after the end of the stream.
   void finish(const Take& take);
 
  private:
@@ -54,20 +54,20 @@ class StderrTail {
   std::deque<std::string> kept_;
 };
 
-/// Bytes are written at once and unchanged. The first write that fails (a full disk) is the last one, so that the
-/// file has no holes.
+/// A log file that gets bytes at once and unchanged. After the first failed write (a full disk) it writes nothing more,
+/// so that the file has no holes.
 class LogFile {
  public:
-  /// What is done with an old file, and where bytes go in a file that others write, too.
+  /// The treatment of an old file, and the place of new bytes in a file that other processes write, too.
   enum class Mode { empty, append };
 
-  /// Error(io) when it cannot be made.
+  /// Error(io) when the file cannot be made.
   explicit LogFile(std::filesystem::path path, Mode mode = Mode::empty);
 
-  /// False when the file has not got all of it.
+  /// False when the file does not contain all of the bytes.
   bool append(std::string_view bytes);
 
-  /// Which file failed, and why: returned once, after a write failed.
+  /// The file that failed, and why: returned once, after a write failed.
   std::optional<std::string> take_failure();
 
  private:
@@ -80,8 +80,8 @@ class LogFile {
 /// a file.
 class RankStream {
  public:
-  /// `prefix` goes before each line; when it is empty, bytes are passed on exactly as they are. `sink` and `tail` (may
-  /// be null) outlive the stream. Error(io) when the outlet's file cannot be made.
+  /// `prefix` goes before each line; when it is empty, bytes are passed on unchanged. `sink` and `tail` (may be null)
+  /// outlive the stream. Error(io) when the outlet's file cannot be made.
   RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail = nullptr,
              const Outlet& outlet = {});
 
@@ -94,13 +94,14 @@ class RankStream {
   /// Reads once; call when poll reported the pipe. At the end of the stream passes on the rest and closes.
   void read_some();
 
-  /// Passes on `bytes` as output of the rank, before all that is read from the pipe.
+  /// Passes on `bytes` as output of the rank, before anything read from the pipe.
   void take(std::string_view bytes);
 
   /// Closes a pipe that another process still holds open.
   void close();
 
-  /// Which file could not be written, and why: returned once. The console then shows what is missing in the file.
+  /// The file that could not be written, and why: returned once. The console then shows the text that is missing in the
+  /// file.
   std::optional<std::string> take_log_failure();
 
  private:
@@ -114,7 +115,7 @@ class RankStream {
   bool console_;
   std::optional<LogFile> log_;
   std::optional<LogFile> filtered_;
-  std::vector<std::string> words_;  ///< of lines for it
+  std::vector<std::string> words_;  ///< the words of lines for it
   LineSplitter splitter_;
 };
 

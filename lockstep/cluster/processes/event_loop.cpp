@@ -17,7 +17,7 @@ namespace {
 bool on_main_thread() { return ::syscall(SYS_gettid) == ::getpid(); }
 
 /// Runs on threads that libraries started before the inbox blocked the signals (OpenBLAS starts some while it is
-/// loaded). The main thread, whose id is the process's, has them blocked, so there they wait for the signalfd.
+/// loaded). The main thread, whose id is the pid, blocks the signals, so they stay pending there for the signalfd.
 void hand_to_main_thread(int signal) {
   const int error = errno;
   const pid_t process = ::getpid();
@@ -83,12 +83,12 @@ std::optional<int> SignalInbox::take() {
   return static_cast<int>(info.ssi_signo);
 }
 
-std::vector<int> with_word(std::vector<int> signals) {
+std::vector<int> with_notice_signal(std::vector<int> signals) {
   if (std::find(signals.begin(), signals.end(), SIGUSR1) == signals.end()) signals.push_back(SIGUSR1);
   return signals;
 }
 
-bool is_word(int signal, const std::vector<int>& ending) {
+bool is_notice_signal(int signal, const std::vector<int>& ending) {
   return signal == SIGUSR1 && std::find(ending.begin(), ending.end(), SIGUSR1) == ending.end();
 }
 

@@ -17,10 +17,11 @@ namespace lockstep::cluster {
 /// One call of poll() for several descriptors, each with a callback for when it is ready.
 class Poller {
  public:
-  /// `ready` runs when `fd` shows one of `events`, has no writer or reader left, or is broken.
+  /// `ready` runs when `fd` shows one of `events`, has lost its last writer or reader, or is broken.
   void add(int fd, short events, std::function<void()> ready);
 
-  /// Waits at most `limit` for the first of them, runs what is ready, in the order of `add`. Error(io) when poll fails.
+  /// Waits at most `limit` for the first ready descriptor, and runs the callbacks of the ready ones in the order of
+  /// `add`. Error(io) when poll fails.
   void wait(std::chrono::milliseconds limit);
 
  private:
@@ -28,10 +29,10 @@ class Poller {
   std::vector<std::function<void()>> ready_;
 };
 
-/// While it exists, the given signals only wait to be taken here; those that the process ignores already (under nohup,
-/// SIGHUP) stay ignored. The destructor restores the former handling. One may be made while another one exists, and
-/// must be destroyed before it: signals not taken by then are left to the older one. On the main thread only:
-/// Error(invalid_argument) elsewhere.
+/// While it exists, the given signals stay pending until `take` reads them; signals that the process already ignores
+/// (under nohup, SIGHUP) stay ignored. The destructor restores the former handling. An inbox may be made while another
+/// one exists, and must be destroyed before it: the older one gets the signals that it did not take. On the main thread
+/// only: Error(invalid_argument) elsewhere.
 class SignalInbox {
  public:
   explicit SignalInbox(const std::vector<int>& signals);
@@ -39,7 +40,7 @@ class SignalInbox {
   SignalInbox& operator=(const SignalInbox&) = delete;
   ~SignalInbox();
 
-  /// Readable (poll) when `take` has something.
+  /// Readable (poll) when `take` has a signal to return.
   int fd() const noexcept { return fd_.get(); }
 
   std::optional<int> take();
@@ -50,15 +51,15 @@ class SignalInbox {
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-/// `signals`, and SIGUSR1, which a launcher always hears.
-std::vector<int> with_word(std::vector<int> signals);
+/// `signals`, and SIGUSR1, which a launcher always receives.
+std::vector<int> with_notice_signal(std::vector<int> signals);
 
-/// Whether it is only a word to the ranks, who may end for it in their own time (batch systems send it ahead of
-/// SIGTERM): SIGUSR1, unless it is one of the signals that end the job.
-bool is_word(int signal, const std::vector<int>& ending);
+/// Whether the signal is a notice that the job has to end soon, as batch systems send one before SIGTERM: the ranks get
+/// it and may end early. That is SIGUSR1, unless it is one of the signals that end the job.
+bool is_notice_signal(int signal, const std::vector<int>& ending);
 
-/// While it exists, writing to a pipe or socket without a reader, or beyond the file size limit, gives an error code
-/// and no signal.
+/// While it exists, a write to a pipe or socket without a reader, or beyond the file size limit, returns an error code
+/// instead of raising a signal.
 class IgnoreFailedWrites {
  public:
   IgnoreFailedWrites();

@@ -43,7 +43,7 @@ void set_variables(const ChildTask& task) {
   }
 }
 
-/// The code this child ends with.
+/// The exit code of this child.
 int run_body(const ChildTask& task) {
   const Environment report_to = {{"TORCHELASTIC_ERROR_FILE", task.error_file.string()}};
   try {
@@ -65,7 +65,7 @@ int run_body(const ChildTask& task) {
   set_variables(task);
   const int code = run_body(task);
   flush_streams();
-  // Not exit(): what the parent registered to happen at its end is not for a child to do.
+  // Not exit(): a child must not run the exit handlers of its parent.
   ::_exit(code);
 }
 
@@ -78,7 +78,7 @@ ExitStatus status_of(const siginfo_t& info) {
 
 ForkedChild::ForkedChild(int index, const ChildTask& task, std::unique_ptr<Lifeline>& lifeline)
     : error_file_(task.error_file) {
-  flush_streams();  // or the child prints it again
+  flush_streams();  // otherwise the child prints the buffered output again
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -86,7 +86,7 @@ ForkedChild::ForkedChild(int index, const ChildTask& task, std::unique_ptr<Lifel
     live_as_child(task, parent);
   }
   if (pid < 0) fail(ErrorKind::io, "spawn", "cannot start process {}: {}", index, std::strerror(errno));
-  ::setpgid(pid, pid);  // both do it, so that it holds whoever comes first
+  ::setpgid(pid, pid);  // both processes call it, so that it is done whichever runs first
   running_ = true;
   end_.rank = index;
   end_.pid = pid;
@@ -125,7 +125,7 @@ void ForkedChild::signal(int number) {
 
 void ForkedChild::look_for_end() {
   if (!running_) return;
-  // The zombie keeps the number of the group from being given to others until it is reaped below.
+  // The zombie keeps the group's number in use until it is reaped below.
   siginfo_t info{};
   int result = 0;
   do {
@@ -133,7 +133,7 @@ void ForkedChild::look_for_end() {
   } while (result < 0 && errno == EINTR);
   running_ = false;
   end_.when = std::chrono::system_clock::now();
-  if (result < 0) return;  // somebody else in this process waited for it: how it ended is not known
+  if (result < 0) return;  // other code in this process has reaped it: its exit status is not known
   ::kill(-end_.pid, SIGKILL);
   end_.status = status_of(info);
   end_.note = read_error_file(error_file_);

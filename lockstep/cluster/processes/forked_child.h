@@ -12,7 +12,8 @@
 
 namespace lockstep::cluster {
 
-/// The function that a child runs, and the variables it gets on top of this process's environment (nullopt: unset).
+/// The function that a child runs, and the variables it gets in addition to this process's environment (nullopt:
+/// unset).
 struct ChildTask {
   std::function<void()> body;
   std::map<std::string, std::optional<std::string>> variables;
@@ -32,7 +33,7 @@ class ForkedChild {
   bool running() const noexcept { return running_; }
   int end_fd() const noexcept { return pidfd_.get(); }
 
-  /// Sends a signal to its whole group; does nothing once it has ended.
+  /// Sends a signal to its whole group; does nothing after its end.
   void signal(int number);
 
   /// Call it when end_fd() is readable: records how the child ended, and kills the rest of its group.

@@ -19,10 +19,10 @@ namespace {
 [[noreturn]] void keep(pid_t group, int lifeline) {
   sigset_t all;
   sigfillset(&all);
-  ::sigprocmask(SIG_BLOCK, &all, nullptr);  // what is meant for the group's ranks is not meant for the keeper
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);  // these signals are meant for the group's ranks, not for the keeper
   ::prctl(PR_SET_NAME, "lockstep-keeper");
   if (::setpgid(0, group) != 0) ::_exit(1);
-  // Holds nothing of the launcher's: neither its consoles nor the ends of its pipes.
+  // Keeps no descriptor of the launcher: neither its consoles nor the ends of its pipes.
   if (::dup2(lifeline, 0) != 0) ::_exit(1);
   ::close_range(1, ~0U, 0);
   char byte = 0;
@@ -38,7 +38,7 @@ GroupKeeper::GroupKeeper(pid_t group, const Lifeline& lifeline) : pid_(::fork())
   if (pid_ == 0) keep(group, lifeline.watched_end());
   if (pid_ < 0)
     fail(ErrorKind::io, "launch", "cannot start a keeper for process group {}: {}", group, std::strerror(errno));
-  ::setpgid(pid_, group);  // here too: it is in the group before the launcher goes on
+  ::setpgid(pid_, group);  // called here too, so that the keeper is in the group before the launcher continues
   pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
@@ -47,7 +47,7 @@ GroupKeeper::GroupKeeper(GroupKeeper&& other) noexcept
 
 GroupKeeper::~GroupKeeper() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGKILL);  // our own child and not reaped: the number is still its
+  ::kill(pid_, SIGKILL);  // our own child, not reaped yet: its pid cannot have been reused
   ::waitpid(pid_, nullptr, 0);
 }
 

@@ -1,4 +1,4 @@
-// The keeper process of a rank's process group: kills the group when the launcher ends, in whatever way.
+// The keeper process of a rank's process group: kills the group when the launcher ends for any reason.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cluster {
 
-/// A pipe whose writing end only the launcher holds: it closes when the launcher has ended.
+/// A pipe whose writing end is held only by the launcher: it closes when the launcher has ended.
 class Lifeline {
  public:
   Lifeline() : pipe_(make_pipe()) {}
@@ -18,8 +18,8 @@ class Lifeline {
 };
 
 /// A tiny process inside a rank's process group that waits for the end of the lifeline and then kills its own group. A
-/// rank itself dies with its parent (PDEATHSIG), but its children (a script's commands, data loaders) would not. It
-/// uses no process number, so it cannot signal another process by mistake. The destructor ends it.
+/// rank itself dies with its parent (PDEATHSIG), but its children (a script's commands, data loaders) would not. The
+/// keeper uses no pid, so it cannot signal another process by mistake. The destructor ends it.
 class GroupKeeper {
  public:
   /// Joins `group`, led by a child of this process that has not been reaped. Error(io) when that is not possible.

@@ -1,4 +1,4 @@
-// A started rank: child, group keeper and two output streams, with the signals it was sent and how it ended.
+// A started rank: child, group keeper and two output streams, with the signals sent to it and its end.
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/processes/local_rank.h>
 
@@ -38,7 +38,7 @@ void LocalRank::signal(int signal) {
   if (!status_) asked_ = signal;
   killed_ = killed_ || signal == SIGKILL;
   child_.signal_group(signal);
-  if (signal != SIGKILL) child_.signal_group(SIGCONT);  // or a stopped process would never notice
+  if (signal != SIGKILL) child_.signal_group(SIGCONT);  // otherwise a stopped process would not handle the signal
 }
 
 void LocalRank::mark_replaced() {

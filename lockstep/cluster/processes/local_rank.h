@@ -38,38 +38,38 @@ class LocalRank {
   RankStream& out() { return out_; }
   RankStream& err() { return err_; }
 
-  /// Whether a keeper is to be there: not after the whole group was sent SIGKILL.
+  /// Whether a keeper has to run: not after the whole group got SIGKILL.
   bool needs_keeper() const { return running() && keeper_ && !killed_; }
-  /// In the place of one that has ended. Error(io) when it cannot be started; there is none then.
+  /// Starts a keeper in the place of one that has ended. On failure, Error(io), and there is no keeper.
   void renew_keeper(const Lifeline& lifeline);
 
   /// Another process has taken the place of this one.
   bool replaced() const { return replaced_; }
-  /// Ends what the process has left running in its group.
+  /// Ends the processes that the rank has left running in its group.
   void mark_replaced();
 
-  /// Records the end of the rank if it has ended. True when it is seen for the first time.
+  /// Records the end of the rank if it has ended. True when the end is detected for the first time.
   bool look_for_end();
   const ExitStatus& status() const { return *status_; }
 
-  /// Whether a SIGKILL ended it, or a process of its own, which this launcher did not send.
+  /// Whether a SIGKILL that this launcher did not send ended the rank, or one of its own processes.
   bool was_killed() const;
-  /// Why the kernel ended it, for end().
+  /// Sets the reason for which the kernel killed it, for end().
   void note_cause(std::string cause) { cause_ = std::move(cause); }
 
   /// Sends a signal to the process and its group, also when the process has ended.
   void signal(int signal);
 
-  /// Ends it as a mishap does: it does not count as asked to end.
+  /// Kills it as a failure does: it does not count as signalled to end.
   void kill() {
     killed_ = true;
     child_.signal_group(SIGKILL);
   }
 
-  /// Asks the process and its group for their stacks (base/stack_signal.h).
+  /// Requests a stack trace from the process and its group (base/stack_signal.h).
   void ask_where() { child_.signal_group(kWhereAreYou); }
 
-  /// The end of the rank (`start`: of the job).
+  /// The end of the rank. `start`: the start of the job.
   RankEnd end(std::chrono::steady_clock::time_point start) const;
 
  private:

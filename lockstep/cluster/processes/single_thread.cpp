@@ -14,7 +14,8 @@
 #include <fstream>
 #include <string>
 
-// Of the libraries that libtorch computes with, where they are loaded. Their variables are read at load time only.
+// Functions of the math libraries that libtorch uses, where they are loaded. Their variables are read at load time
+// only.
 extern "C" {
 [[gnu::weak]] void omp_set_num_threads(int);
 [[gnu::weak]] int omp_get_max_threads();
@@ -39,7 +40,7 @@ std::vector<std::string> threads_now() {
   return names;
 }
 
-/// A fork runs the handlers by which libraries prepare for one; the child of this one does nothing.
+/// Ends thread pools by a trial fork: libraries end them in their fork handlers. The child does nothing.
 void let_pools_end() {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);

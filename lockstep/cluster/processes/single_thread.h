@@ -7,15 +7,15 @@
 
 namespace lockstep::cluster {
 
-/// The names of the other threads of this process. Pools that end by themselves at a fork, as OpenBLAS's does, are
-/// ended by this and do not count.
+/// The names of the other threads of this process. Ends pools that stop at a fork, such as OpenBLAS's, and does not
+/// count them.
 std::vector<std::string> other_threads();
 
 /// Error(unsupported), naming the other threads of this process, unless there are none.
 void require_single_thread();
 
-/// While it exists, forked processes compute with one thread each in the libraries that are loaded; the destructor
-/// restores the settings of this process.
+/// While it exists, forked processes compute with one thread each in the loaded libraries; the destructor restores the
+/// settings of this process.
 class OneThreadEach {
  public:
   OneThreadEach();

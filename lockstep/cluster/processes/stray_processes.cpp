@@ -23,7 +23,7 @@ Subreaper::Subreaper() {
 Subreaper::~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, before_); }
 
 pid_t parent_in_stat(std::string_view stat) {
-  // pid (name) state ppid ...
+  // The format is: pid (name) state ppid ...
   const std::size_t name_end = stat.rfind(") ");
   if (name_end == std::string_view::npos || stat.size() < name_end + 5) return 0;
   const std::string_view from_parent = stat.substr(name_end + 4);
@@ -32,13 +32,14 @@ pid_t parent_in_stat(std::string_view stat) {
 
 std::set<pid_t> children_of_this_process() {
   std::set<pid_t> children;
-  std::error_code ignored;  // processes come and go while we look
+  std::error_code ignored;  // processes start and end during the listing
   for (std::filesystem::directory_iterator entry("/proc", ignored), end; entry != end; entry.increment(ignored)) {
     const auto pid = parse_integer(entry->path().filename().native());
     if (!pid) continue;
     std::ifstream file(entry->path() / "stat");
     std::string stat;
-    std::getline(file, stat, '\0');  // all of it, or nothing when the process has just gone: an iterator would throw
+    // Reads all of it, or nothing when the process has just ended: an iterator would throw.
+    std::getline(file, stat, '\0');
     if (parent_in_stat(stat) == ::getpid()) children.insert(static_cast<pid_t>(*pid));
   }
   return children;
@@ -59,7 +60,7 @@ std::vector<pid_t> StrayProcesses::running() {
         reaped = true;
       }
     }
-    if (!reaped) return running;  // its own children may have come to this process after /proc was listed
+    if (!reaped) return running;  // its own children may have become children of this process after /proc was listed
   }
 }
 

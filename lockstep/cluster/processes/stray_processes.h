@@ -25,25 +25,24 @@ class Subreaper {
 /// The direct children of this process, including ended ones that are not reaped yet.
 std::set<pid_t> children_of_this_process();
 
-/// The parent's pid in a line of /proc/PID/stat, where the name may hold anything; 0 when the line is not one.
+/// The parent's pid in a line of /proc/PID/stat, where the name may contain any bytes; 0 for an invalid line.
 pid_t parent_in_stat(std::string_view stat);
 
-/// While it exists, orphaned descendants become children of this process instead of init's, so that they can be
-/// found, ended and reaped. Only direct children that are not reaped get signals: their process numbers cannot have
-/// been reused.
+/// While it exists, orphaned descendants become children of this process instead of init's, so that they can be found,
+/// ended and reaped. Only direct children that are not reaped get signals: their pids cannot have been reused.
 class StrayProcesses {
  public:
   /// Ignores the children that exist now.
   StrayProcesses();
 
-  /// Ignores a child that other code waits for.
+  /// Ignores a child that other code reaps.
   void except(pid_t pid) { known_.insert(pid); }
 
-  /// Reaps strays that have ended, sends `signal` once to each of the others, and returns the others. Call it until
-  /// there are none: a process becomes visible here only when its parent has ended.
+  /// Reaps strays that have ended, sends `signal` once to each other stray, and returns those. Call it until there are
+  /// none: a process becomes visible here only when its parent has ended.
   std::vector<pid_t> sweep(int signal);
 
-  /// Only reaps.
+  /// Reaps ended strays, without signals.
   void reap();
 
  private:

@@ -26,8 +26,8 @@
 namespace lockstep::cluster {
 namespace {
 
-/// For a replacement to come, which its launcher starts at once. When none comes, memory does not help, and all ranks
-/// end with an error.
+/// The time limit for a replacement to register; its launcher starts it at once. When none registers, the state in
+/// memory is not enough to continue, and all ranks end with an error.
 constexpr auto kReplacement = std::chrono::minutes(2);
 
 std::chrono::milliseconds seconds_of(const char* variable, std::chrono::milliseconds otherwise) {
@@ -80,7 +80,7 @@ class JobService::State {
   const ServiceAddress& address() const { return address_; }
 
  private:
-  // As the stores do: what stays on this host is not encrypted.
+  // The rule of the stores: a connection within this host is not encrypted.
   void encrypt_where_asked(const std::string& host) {
     const auto addresses = resolve(host);
     if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
@@ -89,7 +89,7 @@ class JobService::State {
     address_.encrypted = tls != nullptr;
   }
 
-  // The launcher may have closed its end of the pipe: a round is over before its service is.
+  // The launcher may have closed its end of the pipe: a round ends before its service does.
   static void ignore_closed_pipes() {
     sigset_t pipes;
     ::sigemptyset(&pipes);
@@ -106,7 +106,7 @@ class JobService::State {
     }
   }
 
-  // Lines are shorter than what a pipe takes in one piece. A launcher that is gone needs none.
+  // Lines are shorter than a pipe's atomic write. A launcher that has ended needs none.
   void tell(const std::string& line) noexcept {
     const std::string text = line + "\n";
     while (::write(events_.get(), text.data(), text.size()) < 0 && errno == EINTR) {

@@ -1,4 +1,5 @@
-// The launcher's record of lost ranks: events of the job service, mishaps apart from decisions, repeated deaths.
+// The launcher's record of lost ranks: events of the job service, failures distinguished from decisions, repeated
+// deaths.
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/replace/job_service.h>
@@ -18,7 +19,7 @@
 namespace lockstep::cluster {
 namespace {
 
-/// How long a rank that hangs may take to say where, until it is killed.
+/// The time for a hanging rank to report its stack before it is killed.
 constexpr std::chrono::seconds kLastWords(5);
 constexpr std::chrono::seconds kLookForEvents(1);
 
@@ -51,7 +52,7 @@ bool ServiceEvents::read_some() {
   while (pipe_) {
     const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;  // nothing more now
+    if (count < 0) break;  // no more input at present
     if (count == 0) pipe_.reset();
     unread_.append(buffer.data(), static_cast<std::size_t>(count));
   }

@@ -65,7 +65,7 @@ int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevice
   }
   if (local_rank < devices.count) return local_rank;
   if (may_share) return local_rank % devices.count;
-  // A launcher may give each rank a view of its own. Ranks that share a device are found when they meet.
+  // A launcher may give each rank a different view of the devices. The rendezvous detects ranks that share a device.
   if (devices.count == 1 && devices.visible_only) return 0;
   fail(ErrorKind::unsupported, kWhere,
        "this is local rank {} (from 0) of its host, which has {}, and each rank needs one of its own; start at most {} "

@@ -1,4 +1,4 @@
-// CUDA devices: identity, free memory, and which of them reach each other. Compiled only with CUDA.
+// CUDA devices: identity, free memory, and access between devices. Compiled only with CUDA.
 #include <lockstep/comm/device/identity.h>
 
 #include <ATen/cuda/CUDAContext.h>

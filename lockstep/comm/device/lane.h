@@ -25,17 +25,17 @@ class DeviceOperation {
   DeviceOperation(const DeviceOperation&) = delete;
   DeviceOperation& operator=(const DeviceOperation&) = delete;
 
-  /// The device has come to it: what is before it on the streams is complete.
+  /// Whether the device has reached the operation: all earlier work on the streams is complete.
   virtual bool has_begun() const;
   virtual bool is_complete() const;
-  /// What is put on the current stream from now on runs after it.
+  /// Work that is put on the current stream after this call runs after the operation.
   void order_current_stream() const;
 
  private:
   friend class Lane;
 
   const c10::Device device_;
-  mutable std::mutex mutex_;  ///< libtorch does not say that events can be asked by several threads
+  mutable std::mutex mutex_;  ///< libtorch does not guarantee that several threads may query events
   c10::Event begun_;
   c10::Event complete_;
 };
@@ -45,9 +45,9 @@ class Lane {
  public:
   explicit Lane(c10::Device device);
 
-  /// Lets `launch` put work on the stream: after all that the current stream has to do by now, and before
-  /// DeviceOperation::order_current_stream(). The memory of `tensors` is not used again before it is complete, whoever
-  /// frees them and when.
+  /// Lets `launch` put work on the stream. It runs after all work that the current stream has now, and before the
+  /// work that follows DeviceOperation::order_current_stream(). The memory of `tensors` is not reused before the
+  /// operation is complete, even if another thread frees them earlier.
   std::shared_ptr<DeviceOperation> run(c10::ArrayRef<at::Tensor> tensors, c10::function_ref<void()> launch);
 
   const c10::Stream& stream() const { return stream_; }
@@ -64,8 +64,8 @@ class Lane {
 /// The state of a Work on a device: waiting for it orders the current stream.
 Backend::Pending pending(std::shared_ptr<DeviceOperation> operation);
 
-/// Blocks until the current stream of `device` has done all that it has to do by now; false at the deadline. Calls
-/// `meanwhile` again and again.
+/// Blocks until the current stream of `device` has completed all work that it has now; false at the deadline. Calls
+/// `meanwhile` repeatedly.
 bool await_current_stream(c10::Device device, std::chrono::steady_clock::time_point deadline,
                           const std::function<void()>& meanwhile = {});
 

@@ -23,7 +23,7 @@ struct DeviceWatch::State {
   struct Watched {
     Call call;
     std::shared_ptr<const DeviceOperation> operation;
-    std::optional<Clock::time_point> began = std::nullopt;  ///< on the device, as far as this thread knows
+    std::optional<Clock::time_point> began = std::nullopt;  ///< on the device, as far as this thread has observed
   };
 
   static constexpr milliseconds kPause = milliseconds(5);
@@ -48,7 +48,7 @@ struct DeviceWatch::State {
   bool ended = false;  ///< end_engine was called
   std::thread thread;
 
-  // Of the thread alone.
+  // Used only by the thread.
   Clock::time_point next_check{};
   std::optional<Clock::time_point> troubled_since;
 };
@@ -110,7 +110,7 @@ std::exception_ptr DeviceWatch::State::problem_of(const Watched& first) {
 DeviceWatch::DeviceWatch(c10::Device device, std::chrono::milliseconds timeout, WatchActions actions)
     : state_(std::make_shared<State>(device, timeout, std::move(actions))) {
   state_->thread = std::thread([state = state_] {
-    const c10::DeviceGuard on_device(state->device);  // else the first question would open device 0
+    const c10::DeviceGuard on_device(state->device);  // otherwise the first query would open device 0
     state->run();
   });
 }
@@ -122,7 +122,7 @@ DeviceWatch::~DeviceWatch() {
   }
   state_->changed.notify_all();
   if (state_->thread.get_id() == std::this_thread::get_id()) {
-    state_->thread.detach();  // an action let go of the last owner; the thread keeps its state
+    state_->thread.detach();  // an action released the last owner; the thread keeps its state
   } else {
     state_->thread.join();
   }
@@ -133,7 +133,7 @@ void DeviceWatch::add(const Call& call, std::shared_ptr<const DeviceOperation> o
     const std::lock_guard lock(state_->mutex);
     if (state_->aborted) return;
     state_->running.push_back({call, std::move(operation)});
-    if (state_->running.size() > 1) return;  // the thread looks again soon anyway
+    if (state_->running.size() > 1) return;  // the thread checks again soon in any case
   }
   state_->changed.notify_all();
 }

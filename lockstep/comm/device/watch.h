@@ -1,5 +1,5 @@
-// The watch over operations that run on a device while no thread of the program waits for them: deadlines, lost ranks
-// and errors of the engine.
+// The watch over operations that run on a device while no thread of the program waits for them: it checks deadlines,
+// lost ranks and errors of the engine.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -15,34 +15,35 @@ namespace lockstep::detail {
 
 class DeviceOperation;
 
-/// How a watch acts on its backend. All are called on the watch's thread, and none while it holds a lock.
+/// The callbacks of a watch into its backend. All are called on the watch's thread, and none while it holds a lock.
 struct WatchActions {
-  /// Throws Error(peer_lost) for what the engine or the other ranks report. Asked every 50 ms while an operation runs;
-  /// what it throws counts once it has thrown for 300 ms, as a rank that did its part may end in good order just before
-  /// this one is done.
+  /// Throws Error(peer_lost) for errors that the engine or the other ranks report. Called every 50 ms while an
+  /// operation runs. The error counts only when the callback has thrown for 300 ms, because a rank that completed its
+  /// part may end normally just before this rank is done.
   std::function<void()> check;
-  /// An operation failed: `check` threw, or the timeout passed. Called once at most, and as if by abort() nothing is
-  /// watched afterwards.
+  /// An operation failed: `check` threw, or the timeout passed. Called at most once; afterwards nothing is watched, as
+  /// after abort().
   std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> failed;
-  /// Ends what runs on the device, so that streams get past it. Called once, after a failure or abort().
+  /// Ends the work that runs on the device, so that streams continue behind it. Called once, after a failure or
+  /// abort().
   std::function<void()> end_engine;
 };
 
-/// A thread that looks at the operations of one lane. The timeout of an operation counts from when the device came to
-/// it: the program's own work before it may take longer. Thread-safe.
+/// A thread that checks the operations of one lane. The timeout of an operation counts from the time when the device
+/// reached it: the program's own work before it may take longer. Thread-safe.
 class DeviceWatch {
  public:
   DeviceWatch(c10::Device device, std::chrono::milliseconds timeout, WatchActions actions);
-  /// Waits until no action runs, unless it is called from one.
+  /// Waits until no action runs, except when an action calls it.
   ~DeviceWatch();
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
 
-  /// In the order of the lane.
+  /// Adds an operation, in the order of the lane.
   void add(const Call& call, std::shared_ptr<const DeviceOperation> operation);
-  /// From now on nothing is watched, and the engine is ended soon. Returns at once.
+  /// After this call nothing is watched, and the engine is ended soon. Returns at once.
   void abort() noexcept;
-  /// After abort() or a failure.
+  /// True after abort() or a failure.
   bool is_over() const noexcept;
 
  private:

@@ -36,7 +36,7 @@ using std::chrono::seconds;
 /// store.
 class Notes {
  public:
-  /// `corner` is a prefix of their keys. The store must answer within its own time limit.
+  /// `corner` is a prefix of the message keys. The store must answer within its own time limit.
   Notes(detail::StorePtr store, std::string corner);
 
   void put(std::string_view what, int rank, const nlohmann::json& value);
@@ -58,7 +58,7 @@ void Notes::put(std::string_view what, int rank, const nlohmann::json& value) {
   store_->set(key(what, rank), detail::to_bytes(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
 }
 
-// Polls, as a store of libtorch 1.13 cannot take back a wait that timed out.
+// Polls, because a store of libtorch 1.13 cannot cancel a wait that timed out.
 std::optional<nlohmann::json> Notes::take(std::string_view what, int rank, const WaitLimit& wait_limit) {
   const auto where = key(what, rank);
   auto pause = milliseconds(2);
@@ -79,9 +79,9 @@ struct Gathering {
 
 constexpr auto kLinkLimit = seconds(5);
 constexpr auto kNamesLimit = seconds(5);
-constexpr auto kMoment = seconds(3);  // more than rank 0 has, which finds out at its own deadline who is missing
+constexpr auto kMoment = seconds(3);  // longer than the wait of rank 0, which finds the missing ranks at its deadline
 
-// Only hosts of a job with others have somebody to answer.
+// A host needs a probe server only when the job has other hosts.
 std::unique_ptr<ProbeServer> make_probe_server(Facts& mine) {
   if (mine.address.empty()) return nullptr;
   try {
@@ -94,8 +94,8 @@ std::unique_ptr<ProbeServer> make_probe_server(Facts& mine) {
   }
 }
 
-// Rank 0 collects what all know and publishes the first rank of each host, so that the number of requests grows
-// linearly with that of ranks.
+// Rank 0 collects the facts of all ranks and publishes the first rank of each host, so that the number of requests
+// grows linearly with the number of ranks.
 JobFacts collect_facts(Notes& notes, const FactsRequest& request, const Gathering& gathering) {
   const WaitLimit wait_limit(request.wait, request.stop);
   JobFacts job;
@@ -129,7 +129,7 @@ JobFacts read_hosts(Notes& notes, const FactsRequest& request) {
   return job;
 }
 
-// What the first rank of each host finds out about the others.
+// The results of the first rank of each host about the other hosts.
 nlohmann::json look_around(const JobFacts& job, const Facts& mine, const std::stop_token& stop) {
   std::vector<const Facts*> others;
   std::vector<NameSeen> names;
@@ -141,7 +141,7 @@ nlohmann::json look_around(const JobFacts& job, const Facts& mine, const std::st
         names.push_back({mine.rank, probe_name(name.name, wait_limit)});
       }
     }
-    // A host without an address, or with one that means oneself, is a finding already.
+    // A host without an address, or with a loopback address, is already a finding.
     const bool is_itself = is_loopback_address(host->address) && host->network != mine.network;
     if (host->rank != mine.rank && host->probe_server != 0 && !is_itself) others.push_back(host);
   }
@@ -161,7 +161,7 @@ void collect_views(Notes& notes, JobFacts& job, const FactsRequest& request) {
   }
 }
 
-// The store may live in this process: it stays until the others have read the verdict.
+// The store may be in this process, so this rank stays until the other ranks have read the verdict.
 void wait_for_readers(Notes& notes, const JobFacts& job, const std::stop_token& stop) {
   const WaitLimit wait_limit(seconds(2), stop);
   for (const Facts& facts : job.ranks) {
@@ -192,8 +192,8 @@ Examination hear(Notes& notes, JobFacts job, const FactsRequest& request) {
   return done;
 }
 
-/// The steps that the doctors of all ranks take together. Collective. `mine` is completed with the port of this host's
-/// probe server.
+/// The steps that the doctors of all ranks take together. Collective. `mine` receives the port of this host's probe
+/// server.
 Examination among_ranks(Notes& notes, Facts mine, const FactsRequest& request, const Gathering& gathering) {
   const int rank = mine.rank;
   const auto probe_server = make_probe_server(mine);
@@ -205,11 +205,11 @@ Examination among_ranks(Notes& notes, Facts mine, const FactsRequest& request, c
   return rank == 0 ? conclude(notes, std::move(job), request) : hear(notes, std::move(job), request);
 }
 
-// A store that was not there for a whole start-up will not come in the last moment.
+// A store that was unreachable during the whole start-up will not appear at the last moment.
 constexpr auto kVisit = std::chrono::seconds(2);
 
-// The doctor's own file, as that of the job must be new when the job comes. The last rank's store removes it. Where not
-// all came rank 0 does: what is in it would be taken for the facts of the next time.
+// The doctor's own file, because the job's file must be new when the job starts. The last rank's store removes it. If
+// some ranks were absent, rank 0 removes it; otherwise the next run would read its content as current facts.
 class RendezvousFile {
  public:
   explicit RendezvousFile(World& world) {
@@ -229,7 +229,7 @@ class RendezvousFile {
   std::filesystem::path path_;
 };
 
-// What can be said without the others, and why they were not met.
+// The findings that are possible without the other ranks, and why those were not reached.
 Examination alone(Facts mine, const FactsRequest& request, const std::string& why, std::vector<int> missing = {}) {
   Examination done;
   done.job.size = request.world.size;
@@ -244,7 +244,7 @@ Examination alone(Facts mine, const FactsRequest& request, const std::string& wh
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What went wrong on the way to the others is a finding.
+// An error on the way to the other ranks is a finding.
 Examination alone_unless(Facts mine, const FactsRequest& request, const std::function<Examination()>& meet) {
   try {
     return meet();
@@ -263,7 +263,7 @@ Examination no_answer() {
 }
 
 Examination among_those_here(const Facts& mine, const FactsRequest& request, const detail::StorePtr& store) {
-  // Rank 0 leads, also where the launcher holds the store.
+  // Rank 0 leads, even when the launcher holds the store.
   const bool led = mine.rank == 0 || detail::absent_ranks(*store, 1).empty();
   if (!led) return alone(mine, request, "", {0});
   Gathering gathering;
@@ -274,7 +274,7 @@ Examination among_those_here(const Facts& mine, const FactsRequest& request, con
     return among_ranks(notes, mine, request, gathering);
   } catch (const Error&) {
     if (mine.rank == 0) throw;
-    return no_answer();  // rank 0 started later: it will look for itself
+    return no_answer();  // rank 0 started later and will examine the job itself
   }
 }
 
@@ -283,7 +283,7 @@ Examination among_those_here(const Facts& mine, const FactsRequest& request, con
 Examination examine_job(const FactsRequest& request) {
   Facts mine = own_facts(request, OpensPort::yes);
   ask_for_devices(mine);
-  // With the port taken there is no way to meet, and rank 0 knows why.
+  // When the port is taken there is no rendezvous, and rank 0 reports the reason.
   const bool port_is_taken = mine.port && !mine.port->problem.empty();
   if (request.world.size == 1 || port_is_taken) return alone(std::move(mine), request, "");
   return alone_unless(mine, request, [&] {
@@ -293,7 +293,7 @@ Examination examine_job(const FactsRequest& request) {
     offer_route_to_store(mine, world, opened.host, opened.port);
     Notes notes(opened.store, "doctor");
     Gathering gathering;
-    // Who comes now comes for the next rendezvous, of a program that follows this one.
+    // A rank that connects now joins the next rendezvous, that of a program that follows this one.
     gathering.closed = [&opened] { detail::close_rendezvous(*opened.store); };
     auto done = among_ranks(notes, mine, request, gathering);
     if (done.job.missing.empty()) file.leave_to_store();

@@ -16,7 +16,8 @@
 namespace lockstep::doctor {
 namespace {
 
-// As connect() does it: what a variable names, else where the route to the master begins, else what the engines take.
+// The same choice as in connect(): the address from a variable, else the start of the route to the master, else the
+// default of the engines.
 void choose_address(Facts& facts, const World& world, const Environment& environment) {
   if (world.rendezvous == Rendezvous::tcp) {
     facts.address = detail::address_for_others(world);
@@ -35,7 +36,7 @@ void choose_address(Facts& facts, const World& world, const Environment& environ
   }
 }
 
-// The port that this process is the one to open: as the holder of the store, or, without a job, some day.
+// The port that this process opens: as the holder of the store, or, without a job, at some later time.
 void probe_rendezvous(Facts& facts, const World& world, const Environment& environment) {
   if (world.rendezvous == Rendezvous::tcp && world.rank == 0 && !world.store_is_external) {
     facts.port = probe_port(world.master_port);
@@ -45,7 +46,7 @@ void probe_rendezvous(Facts& facts, const World& world, const Environment& envir
   }
 }
 
-// The interface of NCCL's own variable, which may be another than Lockstep's.
+// The interface from NCCL's own variable, which may differ from Lockstep's.
 void probe_nccl(Gpus& gpus, const Environment& environment, const std::string& usual) {
   const auto names = find(environment, "NCCL_SOCKET_IFNAME").value_or("");
   if (names.empty()) return;
@@ -53,11 +54,11 @@ void probe_nccl(Gpus& gpus, const Environment& environment, const std::string& u
   try {
     gpus.nccl_address = detail::named_interface_address({{"NCCL_SOCKET_IFNAME", names}}, usual).value_or("");
   } catch (const Error&) {
-    // It fits none: the check says so.
+    // No interface fits: the check reports this.
   }
 }
 
-// What connect() would refuse.
+// A setting that connect() would refuse.
 std::string wrong_setting(const Environment& environment) {
   try {
     const auto options = detail::with_environment({}, environment);
@@ -115,7 +116,7 @@ Facts own_facts(const FactsRequest& request, OpensPort opens_port) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::environment) {
       facts.problem = error.message();
-    } else if (world.size > 1) {  // one alone meets nobody, and needs no address
+    } else if (world.size > 1) {  // a single rank connects to no other and needs no address
       facts.environment = error.message();
     }
   }

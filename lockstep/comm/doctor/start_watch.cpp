@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kVariable = "LOCKSTEP_DOCTOR_AFTER_S";
-// For what answers at once where all is well: the ranks that are here have been waiting for long.
+// For requests that a healthy job answers at once: the ranks that are present have already waited for long.
 constexpr auto kWait = milliseconds(5000);
 
 milliseconds patience_of(const Environment& environment) {

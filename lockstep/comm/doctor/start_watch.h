@@ -1,4 +1,4 @@
-// The automatic diagnosis of a start-up that takes long.
+// The automatic diagnosis of a start-up that takes too long.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -14,10 +14,10 @@
 
 namespace lockstep::doctor {
 
-/// Exists during the rendezvous. After 20 s (LOCKSTEP_DOCTOR_AFTER_S; 0: never) a thread looks for the
-/// reason, with its own connection to the store, and logs its findings once: on rank 0, or where rank 0 cannot be
-/// reached, on one rank of the host; the others have no such thread. It does not delay the rendezvous. The
-/// destructor ends the thread; that takes a moment only while the thread works.
+/// Exists during the rendezvous. After 20 s (LOCKSTEP_DOCTOR_AFTER_S; 0: never) a thread looks for the reason, with its
+/// own connection to the store, and logs its findings once: on rank 0, or where rank 0 cannot be reached, on one rank
+/// of the host; the other ranks have no such thread. It does not delay the rendezvous. The destructor ends the thread;
+/// this takes a short time, and only while the thread works.
 class StartWatch {
  public:
   /// Error(environment) for a variable that breaks its rule.
@@ -40,7 +40,7 @@ class StartWatch {
   std::string store_host_;
   std::uint16_t store_port_ = 0;
   bool found_ = false;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: it uses the other members
 };
 
 }  // namespace lockstep::doctor

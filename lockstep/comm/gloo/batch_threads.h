@@ -1,4 +1,4 @@
-// SCHED_BATCH for Gloo's threads: its reading thread spins on locks that senders hold.
+// SCHED_BATCH for Gloo's threads, because its reading thread spins on locks that senders hold.
 #pragma once
 
 #include <pthread.h>
@@ -7,9 +7,9 @@
 namespace lockstep::detail::gloo {
 
 /// While it exists, threads that this thread starts are scheduled as SCHED_BATCH (sched(7)): when they wake up they do
-/// not take the core of a running thread. Woken by a message, Gloo's reading thread would otherwise take the core of a
-/// sender that still holds the connection's lock, and spin on that lock until its time slice ends: with
-/// as many computing threads as cores, this can take most of their time. Where a core is free nothing changes.
+/// not take the core of a running thread. Otherwise Gloo's reading thread, woken by a message, would take the core of a
+/// sender that still holds the connection's lock, and would spin on that lock until its time slice ends. With as many
+/// computing threads as cores, this can take most of their time. Where a core is free nothing changes.
 class BatchThreads {
  public:
   BatchThreads() {

@@ -51,7 +51,7 @@ std::vector<std::string> ClosableGloo::exchange(const std::string& text) {
 }
 
 ClosableGloo::Line ClosableGloo::line() {
-  // Gloo's slots have the kind of a collective in their first byte, from 1 on; then comes the number of the call.
+  // Gloo's slots have the kind of a collective in their first byte, from 1 on, followed by the number of the call.
   constexpr std::uint64_t kOurs = 0x40;
   const auto tag = nextTag();
   return {getContext(tag), kOurs << 56 | std::uint64_t{tag} << 24};
@@ -61,13 +61,13 @@ void ClosableGloo::close() noexcept {
   if (closed_.exchange(true)) return;
   for (const auto& context : contexts_) {
     try {
-      // closeConnections() would leave this process's own waiting threads asleep. A wait that times out is what makes
-      // Gloo give up all connections of a context and wake everybody who waits for one.
+      // closeConnections() would not wake this process's own waiting threads. A wait that times out makes Gloo close
+      // all connections of a context and wake all threads that wait for one.
       std::byte nothing{};
       const auto buffer = context->createUnboundBuffer(&nothing, sizeof(nothing));
       buffer->waitRecv(nullptr, std::chrono::milliseconds(1));
     } catch (const std::exception&) {
-      // The expected way out: the connections are closed now.
+      // Expected: the connections are now closed.
     }
   }
 }

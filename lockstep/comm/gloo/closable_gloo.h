@@ -17,22 +17,23 @@ class ClosableGloo : public c10d::ProcessGroupGloo {
   using ProcessGroupGloo::ProcessGroupGloo;
   ~ClosableGloo() override;
 
-  /// Sets the timeout of later operations; the constructor's was for the rendezvous.
+  /// Sets the timeout of later operations; the timeout given to the constructor was for the rendezvous.
   void set_timeout(std::chrono::milliseconds timeout);
 
-  /// Every rank's `text`, in rank order, on the calling thread: a thread's wake-up cheaper than an allgather of c10d.
+  /// Exchanges texts on the calling thread and returns every rank's `text` in rank order. It is faster than an
+  /// allgather of c10d by the wake-up of a thread.
   std::vector<std::string> exchange(const std::string& text);
 
-  /// For messages that are sent without c10d: the connections to all ranks, and a slot on them that only one operation
-  /// uses. Ranks call it in the same order.
+  /// For messages that are sent without c10d: the connections to all ranks, and a slot that only one operation uses on
+  /// them. Ranks call it in the same order.
   struct Line {
     std::shared_ptr<::gloo::Context> context;
     std::uint64_t slot = 0;
   };
   Line line();
 
-  /// Closes all connections: pending operations fail at once, here and on the ranks that wait for this one. May be
-  /// called from any thread.
+  /// Closes all connections: pending operations fail at once, on this rank and on the ranks that wait for it. Any
+  /// thread may call it.
   void close() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The network device Gloo binds to.
+// The network device to which Gloo binds.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -9,8 +9,9 @@
 
 namespace lockstep::detail::gloo {
 
-/// Loopback when all ranks share a host, else the address that reaches the others, else the address of this host's
-/// name. An interface named in the environment comes before all of these. Error(environment) when it cannot be bound.
+/// Loopback when all ranks share a host, else the address that reaches the other ranks, else the address of this host's
+/// name. An interface named in the environment has precedence over all of these. Error(environment) when the address
+/// cannot be bound.
 std::shared_ptr<::gloo::transport::Device> make_device(const BackendContext& context);
 
 }  // namespace lockstep::detail::gloo

@@ -103,11 +103,11 @@ class GlooBackend : public NetworkBackend {
   }
 
  private:
-  // Every rank needs a part of every other: none of them can have ended in good order before all have all.
+  // Every rank needs a part of every other rank, so no rank can have ended normally before all ranks have all parts.
   Pending from_all(c10::intrusive_ptr<c10d::Work> work) const {
     return gloo::watched(gloo::pending(std::move(work)), check_others_);
   }
-  // A rank may have done its part and ended.
+  // A rank may have completed its part and ended.
   Pending from_one(c10::intrusive_ptr<c10d::Work> work) const {
     return gloo::watched(gloo::pending(std::move(work)), check_failures_);
   }

@@ -1,4 +1,4 @@
-// Messages over Gloo as two c10d messages, length and content, each pair waited for by a thread of its own.
+// Messages over Gloo as two c10d messages, length and content; one thread waits for each pair.
 #include <lockstep/comm/gloo/messenger.h>
 
 #include <lockstep/base/error.h>
@@ -16,7 +16,7 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// c10d's tags, two for each of ours.
+// c10d's tags, two for each tag of Lockstep.
 int length_tag(int tag) { return 2 * tag; }
 int content_tag(int tag) { return 2 * tag + 1; }
 

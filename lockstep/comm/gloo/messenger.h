@@ -1,8 +1,8 @@
 // Point-to-point messages over Gloo.
 //
-// Gloo ends the process when a message does not fit the buffer it is received into, so the length is sent first. And a
-// wait that times out closes all connections, so that a pending message cannot be tested by a short wait: a thread
-// waits for it.
+// Gloo ends the process when a message does not fit the buffer into which it is received, so the length is sent first.
+// A wait that times out closes all connections, so a short wait cannot test whether a message is complete. A thread
+// waits for the message instead.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -23,27 +23,28 @@ namespace lockstep::detail::gloo {
 class Messenger {
  public:
   Messenger(ClosableGloo& group, std::chrono::milliseconds timeout) : group_(group), timeout_(timeout) {}
-  /// Joins the threads: stop() must have been called, unless all messages are complete.
+  /// Joins the threads: call stop() before, unless all messages are complete.
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
-  /// Whether some message is still under way.
+  /// Whether a message is still pending.
   bool busy();
 
-  /// Ends all waits, those of later messages too, with ErrorKind::peer_lost. The group must be closed before: Gloo then
-  /// wakes who waits for a message that has not begun, but not who waits for one of which a part has come. Any thread.
+  /// Ends all waits, including those of later messages, with ErrorKind::peer_lost. Close the group before: Gloo then
+  /// wakes threads that wait for a message that has not begun, but not those that wait for a partly received one. Any
+  /// thread.
   void stop() noexcept;
 
   Backend::Pending send(const at::Tensor& bytes, int destination, int tag);
 
-  /// The n-th message sent with this tag is taken by the n-th receive, whatever the order of the waits.
+  /// The n-th receive with a tag takes the n-th message that was sent with this tag, whatever the order of the waits.
   Backend::Pending receive(const at::Tensor& bytes, int source, int tag);
 
  private:
   using Done = std::shared_future<void>;
 
-  /// What one thread waits for, in turn.
+  /// Operations for which one thread waits, in turn.
   class Waits {
    public:
     void finish(const c10::intrusive_ptr<c10d::Work>& work, std::chrono::milliseconds timeout);
@@ -65,7 +66,7 @@ class Messenger {
 
   ClosableGloo& group_;
   std::chrono::milliseconds timeout_;
-  std::mutex mutex_;  ///< of the two below
+  std::mutex mutex_;  ///< protects the two members below
   bool stopped_ = false;
   std::list<Running> running_;
   std::map<std::pair<int, int>, Done> last_received_;  ///< by source and tag

@@ -1,4 +1,5 @@
-// Stands in for the gloo backend where libtorch was built without Gloo, or with one that Lockstep does not know.
+// Stands in for the gloo backend where libtorch was built without Gloo, or with a version that Lockstep does not
+// support.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 

@@ -1,4 +1,4 @@
-// Reductions over Gloo's unbound buffers on two threads: up to two exchanges of a reduction are under way at a time.
+// Reductions over Gloo's unbound buffers on two threads; at most two exchanges of a reduction are pending at a time.
 #include <lockstep/comm/gloo/reducer.h>
 #include <lockstep/comm/gloo/states.h>
 #include <lockstep/comm/gloo/without_sigpipe.h>
@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::size_t kThreads = 2;
 
-/// The messages of one reduction. Those with one peer are operations of one unbound buffer, which stands for all
-/// memory: when a connection is lost, Gloo wakes up who waits for a message that has not begun, but not who waits for
-/// one that is on its way. Of two exchanges, one has not begun, and it ends the wait for both.
+/// The messages of one reduction. Messages with one peer are operations of one unbound buffer, which stands for all
+/// memory. When a connection is lost, Gloo wakes threads that wait for a message that has not begun, but not threads
+/// that wait for a message in transfer. Of two exchanges one has not begun, and its end also ends the wait for the
+/// other.
 class Messages {
  public:
   explicit Messages(ClosableGloo::Line line) : line_(std::move(line)) {}
@@ -36,7 +37,7 @@ class Messages {
     }
   }
 
-  // Those with one peer are complete in the order in which they were posted.
+  // Messages with one peer complete in the order in which they were posted.
   void wait(const NetworkReduction::Exchange& exchange) {
     for (const auto& message : exchange.receives) check(with(message.peer).waitRecv());
     for (const auto& message : exchange.sends) check(with(message.peer).waitSend());
@@ -134,7 +135,7 @@ void Reducer::work() {
     waiting_.pop_front();
     lock.unlock();
     task();
-    task = {};  // lets go of the tensors
+    task = {};  // releases the tensors
     lock.lock();
   }
 }

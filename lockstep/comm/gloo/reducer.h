@@ -18,16 +18,16 @@ namespace lockstep::detail::gloo {
 class Reducer {
  public:
   explicit Reducer(ClosableGloo& group) : group_(group) {}
-  /// The group must be closed before, unless all reductions are complete.
+  /// Close the group before, unless all reductions are complete.
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  /// Whether some reduction is still under way.
+  /// Whether a reduction is still pending.
   bool busy();
 
-  /// `kept` is held until the reduction is done: the memory of `call`, and the targets of copied results. Ranks call it
-  /// in the same order.
+  /// `kept` is held until the reduction is complete: the memory of `call`, and the targets of copied results. Ranks
+  /// call it in the same order.
   Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept);
 
  private:

@@ -1,4 +1,5 @@
-// The connection of ProcessGroupGloo, with a second thread that ends its waits when a rank is lost or time is over.
+// The connection of ProcessGroupGloo, with a second thread that ends its waits when a rank is lost or a deadline
+// passes.
 #include <lockstep/comm/gloo/rendezvous.h>
 
 #include <lockstep/base/error.h>
@@ -26,20 +27,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Between two questions of one rank: whether somebody is lost, and whether an address is there. All ranks ask the same
-// store, so each asks less often the more they are: a thousand ranks some thousand times a second together.
+// The pause between two requests of one rank: whether a rank is lost, and whether an address is available. All ranks
+// send requests to the same store, so the pause grows with their number: a thousand ranks send some thousand requests
+// per second together.
 constexpr milliseconds kFirstPause(50);
 milliseconds longest_pause(int ranks) { return std::max(milliseconds(400), milliseconds(ranks)); }
 milliseconds longest_pause_for_address(int ranks) { return std::max(milliseconds(50), milliseconds(ranks / 2)); }
 
-// Gloo ends a process that gets a connection which it has just given up. So a rank that others may connect to gives up
-// only when they, too, have had the time to hear who is lost, after which they begin nothing new.
+// Gloo ends a process that receives a connection which it has just closed. So a rank to which others may connect gives
+// up only after the others have had time to receive the loss report, after which they start no new connection.
 milliseconds grace(int ranks) { return longest_pause(ranks) + milliseconds(250); }
 
-// What the rank that connects and the thread that watches over it know.
+// The shared state of the rank that connects and the thread that watches it.
 class MeshStart {
  public:
-  /// Gloo has made what it will connect, and others are about to hear of it.
+  /// Gloo has created its side of the connections, and its address is published next.
   void announce() {
     const std::lock_guard lock(mutex_);
     if (lost_) throw Error(*lost_);
@@ -51,7 +53,7 @@ class MeshStart {
     connections_ = std::move(connections);
   }
 
-  /// From here on this rank begins nothing new. Whether others may be about to connect to it.
+  /// After this call this rank starts no new connection. Returns whether other ranks may be about to connect to it.
   bool lose(const Error& reason) {
     const std::lock_guard lock(mutex_);
     lost_ = reason;
@@ -59,7 +61,7 @@ class MeshStart {
     return announced_;
   }
 
-  /// Throws why, once nobody is about to connect any more.
+  /// Throws the reason of the loss, once no rank is about to connect any more.
   void throw_if_lost() {
     std::unique_lock lock(mutex_);
     if (!lost_) return;
@@ -78,7 +80,7 @@ class MeshStart {
     changed_.notify_all();
   }
 
-  /// Whether it ends within `pause`.
+  /// Whether the rendezvous ends within `pause`.
   bool ends_within(milliseconds pause) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, pause, [this] { return over_; });
@@ -99,7 +101,7 @@ class MeshStart {
       const auto buffer = connections->createUnboundBuffer(&nothing, sizeof(nothing));
       buffer->waitRecv(nullptr, milliseconds(1));
     } catch (const std::exception&) {
-      // The expected way out.
+      // Expected.
     }
   }
 
@@ -113,7 +115,7 @@ class MeshStart {
   bool over_ = false;
 };
 
-// Waits by asking again and again, so that the thread beside it can ask this store, too, and end the waiting.
+// Waits by polling, so that the watching thread can also send requests to this store, and end the wait.
 class WatchedStore : public compat::PlainPrefixStore {
  public:
   WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<MeshStart> rendezvous, int ranks)
@@ -143,7 +145,7 @@ class WatchedStore : public compat::PlainPrefixStore {
   milliseconds longest_pause_;
 };
 
-// Gives away what Gloo connects, before it has.
+// Passes Gloo's connections to MeshStart before Gloo has made them.
 class WatchedDevice : public ::gloo::transport::Device {
  public:
   WatchedDevice(std::shared_ptr<::gloo::transport::Device> device, std::shared_ptr<MeshStart> rendezvous)
@@ -175,20 +177,20 @@ void watch(MeshStart& rendezvous, const BackendContext& context) {
   for (auto pause = kFirstPause; !rendezvous.ends_within(pause); pause = std::min(pause * 2, longest)) {
     try {
       context.while_connecting(others);
-      // Gloo itself waits five times as long for a rank that has told its address and connects to nobody.
+      // Gloo itself waits five times as long for a rank that has published its address but connects to no rank.
       if (Clock::now() >= deadline) {
         throw Error(ErrorKind::timeout, "gloo",
                     fmt::format("the ranks did not all connect within {} ms", context.start_timeout.count()));
       }
     } catch (const Error& reason) {
-      // Before it has announced anything, this rank waits for nothing but the store.
+      // Before it has announced its address, this rank waits only for the store.
       if (rendezvous.lose(reason) && !rendezvous.ends_within(grace(context.size))) rendezvous.give_up();
       return;
     }
   }
 }
 
-// While alive, somebody watches.
+// While it exists, a thread watches for lost ranks.
 class LossWatcher {
  public:
   LossWatcher(MeshStart& rendezvous, const BackendContext& context) : rendezvous_(rendezvous) {

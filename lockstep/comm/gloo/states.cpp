@@ -1,4 +1,4 @@
-// Work states over c10d::Work and futures, with checks of peers while they wait, and Gloo's exceptions as Errors.
+// Work states over c10d::Work and futures, which check peers while they wait, and the conversion of Gloo's exceptions.
 #include <lockstep/comm/gloo/states.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class CollectiveState : public WorkState {
 
   void wait(milliseconds timeout) override {
     try {
-      work_->wait(std::max(timeout, milliseconds(1)));  // 0 means "without end" to c10d
+      work_->wait(std::max(timeout, milliseconds(1)));  // for c10d 0 means no timeout
     } catch (const std::exception& error) {
       if (!work_->isCompleted()) throw Error(ErrorKind::timeout, "gloo", "not complete");
       throw as_error(error);
@@ -88,9 +88,9 @@ class WatchedState : public WorkState {
 
 Error as_error(const std::exception& error) {
   std::string text = error.what();
-  // Gloo begins with the line of its source: "[/src/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:4711: ...".
+  // Gloo's text begins with the source line: "[/src/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:4711: ...".
   if (const auto end = text.find("] "); text.starts_with('[') && text.find(".cc:") < end) text.erase(0, end + 2);
-  // A connection whose other end has not answered the kernel for too long, or refuses it, is lost, not late.
+  // A connection is lost, not late, when its other end has not answered the kernel for too long, or refuses it.
   const bool lost =
       text.find("Connection timed out") != std::string::npos || text.find("Connection refused") != std::string::npos;
   const bool late =

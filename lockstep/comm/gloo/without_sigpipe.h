@@ -1,4 +1,4 @@
-// Blocks SIGPIPE: Gloo writes to sockets without MSG_NOSIGNAL, so a peer that is gone would end this process.
+// The block of SIGPIPE: Gloo writes to sockets without MSG_NOSIGNAL, so a lost peer would end this process.
 #pragma once
 
 #include <csignal>
@@ -6,7 +6,8 @@
 
 namespace lockstep::detail::gloo {
 
-/// While it exists, SIGPIPE does not reach this thread, nor threads it starts; the process's own handling is unchanged.
+/// While it exists, SIGPIPE does not reach this thread, nor the threads that it starts; the process's own handler is
+/// unchanged.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -16,7 +17,7 @@ class WithoutSigpipe {
   }
   ~WithoutSigpipe() {
     if (sigismember(&before_, SIGPIPE) == 1) return;
-    // One that came meanwhile would be delivered by the unblocking.
+    // A signal that arrived meanwhile would be delivered when it is unblocked.
     const timespec at_once{};
     while (sigtimedwait(&pipe_, nullptr, &at_once) > 0) {
     }

@@ -1,11 +1,11 @@
-// Copies: what all ranks of a host are to get crosses the network to that host once.
+// Copies: data for all ranks of a host crosses the network to that host once.
 //
 //              inside a host (up)          between hosts (across)             inside a host (down)
 // broadcast    from root, on its host      broadcast of each column's slice   each slice from its carrier, elsewhere
 // all_gather   all_gather                  all_gather of the hosts' blocks    the other hosts' blocks from the leader
 // barrier      barrier                     barrier of the leaders             barrier
 //
-// What is different for each pair of ranks: it crosses the network once in any case, so it goes straight there.
+// Data that is different for each pair of ranks crosses the network once in any case, so it is sent directly.
 //
 // gather, scatter, all_to_all   over the engine of all ranks
 // send, receive                 through shared memory to a rank of this host, over the engine of all ranks to others
@@ -23,7 +23,7 @@
 namespace lockstep::detail::hierarchy {
 namespace {
 
-// The rows of every rank from the blocks of its host to its place in rank order.
+// Copies the rows of every rank from the block of its host to its position in rank order.
 void put_in_order(const Hosts& hosts, const at::Tensor& output, const at::Tensor& blocks, std::int64_t rows) {
   for (int rank = 0; rank < hosts.size(); ++rank) {
     const auto place = hosts.place_of(rank);
@@ -98,7 +98,7 @@ Plan barrier(const Engines& engines, const Call& call) {
 
 namespace {
 
-// Errors name ranks by their number in the group, not on the host.
+// Errors must name ranks by their number in the group, not by their number on the host.
 class Translated : public WorkState {
  public:
   Translated(Backend::Pending work, int source) : work_(std::move(work)), source_(source) {}

@@ -13,12 +13,12 @@
 namespace lockstep::detail::hierarchy {
 namespace {
 
-// For a backend of some of the ranks, given by their ranks in the group.
+// The context for a backend of some of the ranks, given by their ranks in the group.
 BackendContext part_of(const BackendContext& whole, const std::vector<int>& ranks, const std::string& name) {
   BackendContext part = whole;
   part.store = c10::make_intrusive<c10d::PrefixStore>(name, whole.store);
   part.name = whole.name + "/" + name;
-  part.progress = nullptr;  // the operations of an engine are the pipeline's, and come in its order
+  part.progress = nullptr;  // the pipeline advances the operations of an engine in its own order
   part.rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), whole.rank) - ranks.begin());
   part.size = static_cast<int>(ranks.size());
   part.world_ranks.clear();
@@ -37,7 +37,7 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
     for (const int rank : waited_for) in_whole.push_back(ranks.at(static_cast<std::size_t>(rank)));
     if (ask) ask(in_whole);
   };
-  // A rank of another host may have done its part and left, and the store with it. Who is missed, the engines see.
+  // A rank of another host may have completed its part and left, together with the store. Engines detect missing ranks.
   part.throw_if_lost = [ask = whole.throw_if_failed](const std::vector<int>&) { ask(); };
   return part;
 }

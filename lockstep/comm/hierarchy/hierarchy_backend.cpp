@@ -1,5 +1,5 @@
-// The hierarchy backend: shared memory between the ranks of a host, gloo or mpi between hosts, so that bytes cross the
-// network once for each host and not once for each rank. plans.h says what travels where, pipeline.h when.
+// The hierarchy backend: shared memory between the ranks of a host, gloo or mpi between hosts. Bytes cross the network
+// once for each host and not once for each rank. plans.h defines the paths of the data, pipeline.h the order.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/hierarchy/pipeline.h>
@@ -61,8 +61,8 @@ class HierarchyBackend : public Backend {
 
   bool holds_tensors() const override { return true; }
 
-  // Over the engine of all ranks, beside the operations that are under way; and these go on meanwhile, for some rank
-  // may wait for one of them before it comes here.
+  // Uses the engine of all ranks, beside the pending operations. These advance meanwhile, because another rank may wait
+  // for one of them before it calls this function.
   std::vector<std::string> exchange(const std::string& fingerprint, const Call& call) override {
     const auto length = static_cast<std::int64_t>(fingerprint.size());
     const auto mine = at::empty({length}, at::kByte);
@@ -79,14 +79,14 @@ class HierarchyBackend : public Backend {
   }
 
   at::Tensor allocate(std::int64_t elements, at::ScalarType dtype) override {
-    // All are here: nobody waits for an operation that would not go on while this rank waits for its host.
+    // All ranks have arrived: no rank waits for an operation that cannot advance while this rank waits for its host.
     exchange("allocate", {"allocate", 0});
     at::Tensor memory;
     std::string problem;
     try {
       memory = engines_.up->allocate(elements, dtype);
     } catch (const Error& error) {
-      // What is more than a lack of memory the other hosts do not know of yet: it must end the group.
+      // An error other than a lack of memory must end the group, because the other hosts have not received it yet.
       if (error.kind() != ErrorKind::io) throw Error(ErrorKind::peer_lost, "allocate", error.message());
       problem = error.message();
     }
@@ -115,7 +115,7 @@ class HierarchyBackend : public Backend {
   hierarchy::Engines engines_;
   std::chrono::milliseconds timeout_;
   Progress* progress_;
-  hierarchy::Pipeline pipeline_;  // after the engines: what is under way goes before them
+  hierarchy::Pipeline pipeline_;  // after the engines: pending operations are destroyed before them
 };
 
 }  // namespace

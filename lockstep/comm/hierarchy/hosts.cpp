@@ -1,4 +1,4 @@
-// The ranks of a group by host, with the place of each in its host, and the subtrees of the sum tree on each host.
+// The ranks of a group by host, with the position of each on its host, and the subtrees of the sum tree on each host.
 #include <lockstep/comm/hierarchy/hosts.h>
 
 #include <algorithm>

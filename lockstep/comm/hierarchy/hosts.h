@@ -1,4 +1,4 @@
-// The hosts of a group: which of its ranks share one.
+// The hosts of a group: the ranks that share each of them.
 #pragma once
 
 #include <lockstep/comm/reduction/sum_tree.h>
@@ -10,8 +10,8 @@ namespace lockstep::detail::hierarchy {
 
 using reduction::RankRange;
 
-/// Hosts count in the order of their lowest rank; the ranks of a host need not follow one another, nor be as many as
-/// those of another. The lowest rank of a host leads it.
+/// Hosts are numbered in the order of their lowest ranks. The ranks of a host need not be consecutive, and their number
+/// may differ between hosts. The lowest rank of a host is its leader.
 struct Hosts {
   struct Place {
     int host = 0;
@@ -22,8 +22,8 @@ struct Hosts {
   std::vector<std::vector<int>> members;  ///< group ranks by host, ascending
   std::vector<Place> places;              ///< by group rank
   Place self;
-  /// By host: the subtrees that its ranks form. One each where the ranks of a host follow one another and are a
-  /// power of two, the same on all hosts (or fewer on the last).
+  /// By host: the subtrees that its ranks form. There is one for each host where the ranks of a host are consecutive
+  /// and their number is a power of two, the same on all hosts (or fewer on the last).
   std::vector<std::vector<RankRange>> subtrees;
 
   int count() const { return static_cast<int>(members.size()); }
@@ -33,19 +33,19 @@ struct Hosts {
   const std::vector<RankRange>& own_subtrees() const { return subtrees[static_cast<std::size_t>(self.host)]; }
   bool leads() const { return self.local == 0; }
 
-  int width() const;  ///< ranks on the host that has most
-  bool even() const;  ///< equally many on each
-  /// Even, and the ranks of the first host come first, then those of the second, and so on.
+  int width() const;  ///< number of ranks on the host with the most ranks
+  bool even() const;  ///< whether all hosts have the same number of ranks
+  /// Whether the hosts are even, and the ranks of the first host come first, then those of the second, and so on.
   bool in_order() const;
 
-  /// A column is the ranks with one local position, one of each host. Where hosts are even each position has one, so
-  /// that several connections share the traffic; otherwise there is only that of the leaders.
+  /// A column is the ranks with one local position, one of each host. Where hosts are even there is a column for each
+  /// position, so that several connections share the traffic; otherwise there is only the column of the leaders.
   int columns() const { return even() ? width() : 1; }
   bool in_column() const { return self.local < columns(); }
   std::vector<int> column(int local) const;  ///< group ranks, by host
 };
 
-/// `host_numbers`: of each group rank, counted from 0 in the order of the hosts' lowest ranks.
+/// `host_numbers`: the host of each group rank, numbered from 0 in the order of the hosts' lowest ranks.
 Hosts hosts_of(const std::vector<int>& host_numbers, int rank);
 
 }  // namespace lockstep::detail::hierarchy

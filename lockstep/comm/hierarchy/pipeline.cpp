@@ -27,7 +27,8 @@ std::string_view whom_for(Lane lane) {
   }
 }
 
-// What went wrong on some engines only (calls that differ are found out where they meet) must end the group on all.
+// An error on some engines only (for example a mismatch, which is detected where calls are compared) must end the group
+// on all of them.
 Error fatal(const Error& error) {
   if (error.kind() == ErrorKind::peer_lost || error.kind() == ErrorKind::timeout) return error;
   if (error.kind() == ErrorKind::mismatch) {
@@ -46,7 +47,7 @@ struct Pipeline::Operation {
 
   Plan plan;
   std::size_t next = 0;      ///< the first step that was not started
-  Backend::Pending running;  ///< the one before it, until it is complete
+  Backend::Pending running;  ///< the step before `next`, until it is complete
   bool done = false;
   std::optional<Error> error;
 };
@@ -116,7 +117,7 @@ void Pipeline::check(const Operation& operation) {
   if (operation.error) throw *operation.error;
 }
 
-// Whether anything moved.
+// Returns whether anything moved.
 bool Pipeline::advance() {
   const at::NoGradGuard no_grad;
   bool moved = false;
@@ -155,7 +156,7 @@ bool Pipeline::advance(Operation& operation) {
     if (operation.next == plan.steps.size()) {
       if (plan.finish) plan.finish();
       operation.done = true;
-      plan = {};  // lets go of the tensors
+      plan = {};  // releases the tensors
       return true;
     }
     const auto& step = plan.steps[operation.next];
@@ -173,7 +174,7 @@ void Pipeline::check_peers(const Operation& operation) {
     throw_if_failed_();
     for (const auto& each : operations_) {
       const bool is_it = each.get() == &operation;
-      // An earlier message may come when it will; an earlier collective may hold this one up.
+      // An earlier message may arrive at any time; an earlier collective may block this one.
       if (each->running && (is_it || each->lane() != Lane::message)) each->running->check_peers();
       if (is_it) return;
     }

@@ -1,8 +1,8 @@
 // The pipeline of the hierarchy backend: advances the plans of all pending operations.
 //
-// Each engine is a lane, on which operations run in the order in which they were called: that order is the
-// same on all ranks, and so all ranks of an engine see the same sequence, at whatever time each of them reaches it.
-// While one operation is on the network, the next is reduced inside the host and the one before is broadcast there.
+// Each engine is a lane, on which operations run in the order in which they were called. That order is the same on all
+// ranks, so all ranks of an engine run the same sequence, whenever each of them reaches it. While one operation is on
+// the network, the next is reduced inside the host and the previous one is broadcast there.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -20,16 +20,15 @@
 
 namespace lockstep::detail::hierarchy {
 
-/// There is no thread: plans advance inside calls of this class, and every call advances all of them as far as they
-/// can go. Thread-safe.
-///
-/// A failure in one plan fails all, as Error(peer_lost) or Error(timeout); a message itself keeps its error's kind.
+/// There is no thread: plans advance inside calls of this class, and every call advances all of them as far as
+/// possible. Thread-safe. A failure in one plan fails all plans, as Error(peer_lost) or Error(timeout); a message
+/// itself keeps the kind of its error.
 class Pipeline {
  public:
-  /// `throw_if_failed` is called every 50 ms of waiting; it throws when a rank of the job has given up.
+  /// `throw_if_failed` is called every 50 ms while waiting; it throws when a rank of the job has given up.
   explicit Pipeline(std::function<void()> throw_if_failed) : throw_if_failed_(std::move(throw_if_failed)) {}
 
-  /// The state it returns refers to the pipeline.
+  /// The returned state refers to the pipeline.
   Backend::Pending start(Plan plan);
 
   // As in Backend.
@@ -54,8 +53,8 @@ class Pipeline {
 
   std::function<void()> throw_if_failed_;
   std::mutex mutex_;
-  std::deque<std::shared_ptr<Operation>> operations_;  ///< that are not done, in the order of their calls
-  std::array<Line, 4> lines_;                          ///< by Lane: whose step on it has not started, in order
+  std::deque<std::shared_ptr<Operation>> operations_;  ///< not complete, in the order of their calls
+  std::array<Line, 4> lines_;                          ///< by Lane: those whose step on it has not started, in order
   std::atomic<bool> unfinished_{false};                ///< whether there are operations
   std::optional<Error> failure_;
 };

@@ -21,12 +21,12 @@
 namespace lockstep::detail::hierarchy {
 
 /// `up` and `down` have the same ranks, and both use memory of `up` in place. There are two, because an operation
-/// starts on `down` when it has crossed the network, at a time that differs between ranks: on one backend it would
-/// come before a later operation's first half on one rank and after it on another.
+/// starts on `down` when it has crossed the network, at a time that differs between ranks: on a single backend it would
+/// run before a later operation's first half on one rank and after it on another.
 struct Engines {
   Hosts hosts;
   std::unique_ptr<Backend> up;      ///< the ranks of this host: towards the network; shm, or self for a single rank
-  std::unique_ptr<Backend> across;  ///< the ranks of this rank's column, numbered by host; none where it is in none
+  std::unique_ptr<Backend> across;  ///< the ranks of this rank's column, numbered by host; null: in no column
   std::unique_ptr<Backend> down;    ///< the ranks of this host: for data from the network
   std::unique_ptr<Backend> direct;  ///< all ranks: for data that differs for each rank
 };
@@ -34,7 +34,7 @@ struct Engines {
 /// Makes the backends. Collective over the group.
 Engines meet(const BackendContext& context);
 
-/// The engine that a step is for (see Engines). `message`: point to point, on whichever engine.
+/// The engine for a step (see Engines). `message`: point to point, on any engine.
 enum class Lane { up, across, down, direct, message };
 
 struct Step {
@@ -42,8 +42,8 @@ struct Step {
   std::function<Backend::Pending()> start;
 };
 
-/// Steps follow one another: each starts when the one before is complete. All ranks of an engine take the same
-/// operations' steps on it. The functions own the tensors they use.
+/// Steps run in order: each starts when the previous one is complete. All ranks of an engine run the steps of the same
+/// operations on it. The functions own the tensors that they use.
 struct Plan {
   std::vector<Step> steps;
   std::function<void()> finish;  ///< after the last step; may be empty
@@ -62,18 +62,19 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// [0, total) in order, in parts of `most` and a last one of what is left; none for a total of 0.
+/// [0, total) in order, in parts of size `most`, where the last part may be smaller; none for a total of 0.
 std::vector<Span> split(std::int64_t total, std::int64_t most);
 
 }  // namespace lockstep::detail
 
 namespace lockstep::detail::hierarchy {
 
-/// The parts of `flat` (one dimension) that the columns carry, part i by column i: one each, of whole cache lines, or
-/// a single one for the leaders, where there is but one column or too little to be worth more than one message.
+/// The parts of `flat` (one dimension) that the columns carry; column i carries part i. Parts consist of whole cache
+/// lines. There is a single part, for the leaders, where there is only one column or the data is too small to be worth
+/// several messages.
 std::vector<at::Tensor> slices_of(const Hosts& hosts, const at::Tensor& flat);
 
-/// Broadcasts every slice, on this host, from the rank that carries it to the others.
+/// Broadcasts every slice inside this host, from the rank that carries it to the others.
 Backend::Pending hand_out(const Engines& engines, const std::vector<at::Tensor>& slices, const Call& call);
 
 Plan all_reduce(const Engines& engines, at::Tensor tensor, ReduceOp op, const Call& call);

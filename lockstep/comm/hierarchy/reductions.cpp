@@ -1,5 +1,5 @@
-// Reductions: summed up inside each host, so that as little as possible crosses the network: the sum of each subtree
-// that the host's ranks make up (sum_tree.h), which is one tensor for each host where ranks are placed well.
+// Reductions: each host first adds up the sum of each subtree that its ranks form (sum_tree.h), so that little data
+// crosses the network. This is one tensor for each host where ranks are placed well.
 //
 //              inside a host (up)              between hosts (across)             inside a host (down)
 // all_reduce   all_reduce                      all_reduce of each column's slice  each slice from its carrier
@@ -8,8 +8,8 @@
 //
 // A host of several subtrees reduces each of them to the rank that carries it, in place of the first column.
 //
-// What an engine would round in between (float16, bfloat16) is carried as float32 all the way; a mean is divided once,
-// at the end.
+// Dtypes that an engine would round between steps (float16, bfloat16) are carried as float32 in all steps; a mean is
+// divided once, at the end.
 #include <lockstep/comm/hierarchy/plans.h>
 #include <lockstep/comm/tensor_reduction.h>
 #include <lockstep/comm/work_states.h>
@@ -26,8 +26,8 @@
 namespace lockstep::detail::hierarchy {
 namespace {
 
-// With several subtrees a host, tensors are reduced in parts of this size, one after the other: the subtrees' sums take
-// that much memory each.
+// With several subtrees per host, tensors are reduced in parts of this size, one after the other, because the sum of
+// each subtree takes this much memory.
 constexpr std::int64_t kPart = 32 << 20;  // bytes
 
 at::ScalarType carried_as(const at::Tensor& tensor) { return carrier_dtype(tensor.scalar_type()); }
@@ -36,14 +36,14 @@ bool one_subtree_each(const Hosts& hosts) {
   return std::all_of(hosts.subtrees.begin(), hosts.subtrees.end(), [](const auto& trees) { return trees.size() == 1; });
 }
 
-// The sums of this host's subtrees, one row each, where they are more than one.
+// The sums of this host's subtrees, one row each, where there is more than one subtree.
 class SubtreeSums {
  public:
   explicit SubtreeSums(const Engines& engines) : engines_(&engines) {
     for (const auto& tree : engines.hosts.own_subtrees()) ranks_.push_back(tree.count);
   }
 
-  // Reduces `input` to the rank at position `root` on this host, which keeps the sums.
+  // Reduces `input` to the rank at position `root` on this host, which stores the sums.
   Backend::Pending reduce(const at::Tensor& input, int root, ReduceOp op, const Call& call) {
     at::Tensor sums;
     if (root == engines_->hosts.self.local) {
@@ -61,8 +61,8 @@ class SubtreeSums {
   at::Tensor sums_;
 };
 
-// [size * rows] in rank order as [hosts * width * rows], a block for each host with its ranks' rows in their order, and
-// zeros after them where the host has fewer ranks than the widest.
+// Converts [size * rows] in rank order to [hosts * width * rows]: a block for each host with its ranks' rows in their
+// order, padded with zeros where the host has fewer ranks than the widest host.
 at::Tensor by_host(const Hosts& hosts, const at::Tensor& flat, std::int64_t rows) {
   if (hosts.in_order()) return flat;
   auto blocks = at::zeros({std::int64_t{hosts.count()} * hosts.width() * rows}, flat.options());
@@ -125,7 +125,7 @@ Plan reduce(const Engines& engines, at::Tensor tensor, int root, ReduceOp op, co
   const auto inner = carrier_op(op);
   const bool is_root = to == hosts.self;
   const bool one_subtree = hosts.own_subtrees().size() == 1;
-  // The leader gets its host's sum, which is not for its own tensor to keep.
+  // The leader receives its host's sum in a copy, because its own tensor must not change.
   auto carried = tensor.to(carried_as(tensor), false, /*copy=*/hosts.leads() && !is_root);
   const auto sums = std::make_shared<SubtreeSums>(engines);
   Plan plan;

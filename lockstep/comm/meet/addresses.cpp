@@ -55,7 +55,7 @@ std::vector<InterfaceAddress> interface_addresses() {
   return found;
 }
 
-/// What a variable says: "eth,ib", "=eth0", "^docker,br-", "^=docker0".
+/// The value of a variable: "eth,ib", "=eth0", "^docker,br-", "^=docker0".
 struct Names {
   std::vector<std::string> texts;
   bool whole = false;
@@ -144,8 +144,8 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
 }
 
 std::string outward_address() {
-  // The default route leads out of the machine; bridges of containers (docker0) do not. The address is nobody's
-  // (RFC 5737), and nothing is sent there.
+  // The default route leads out of the machine; bridges of containers (docker0) do not. The address is reserved for
+  // documentation (RFC 5737), and nothing is sent there.
   const auto by_default_route = address_towards("192.0.2.1", 9);
   for (const auto& candidate : interface_addresses()) {
     if (!candidate.loopback && candidate.address == by_default_route) return candidate.address;
@@ -177,8 +177,8 @@ std::vector<std::string> addresses_to_listen_on(const RendezvousHost& host, cons
     chosen.push_back(address);
     some_lead_here = some_lead_here || !is_loopback_address(address);
   }
-  // A loopback address leads other hosts to themselves: a mistake, which the doctor can only tell if they reach this
-  // one.
+  // A loopback address leads other hosts to themselves. This is a mistake of the user, which the doctor can report only
+  // if the other hosts reach this one.
   if (some_lead_here || (is_always_this_host(host.name) && host.all_ranks_here)) return chosen;
   return {};
 }

@@ -1,5 +1,5 @@
-// The addresses of a rendezvous: at which one this host is reached by the other ranks, and where rank 0's store
-// listens.
+// The addresses of a rendezvous: the address at which other ranks reach this host, and the addresses on which rank 0's
+// store listens.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -11,7 +11,7 @@
 
 namespace lockstep::detail {
 
-/// A network interface of this host that a variable asks for.
+/// A network interface of this host that a variable selects.
 struct NamedInterface {
   std::string variable;
   std::string value;
@@ -19,11 +19,11 @@ struct NamedInterface {
   std::string address;
 };
 
-/// Of LOCKSTEP_SOCKET_IFNAME, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME the first that is set decides, all in NCCL's
-/// syntax: beginnings of names, separated by commas; "=" in front: whole names; "^": all but those. Of several that
-/// fit, one that is named in full, else the one with the address `usual` (the default without a variable; empty: the
-/// outward address), else the first, loopback last. nullopt when none is set. Error(environment), listing the
-/// interfaces of this host, when none that is up fits.
+/// The first variable that is set decides: LOCKSTEP_SOCKET_IFNAME, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME, all in
+/// NCCL's syntax: prefixes of names, separated by commas; "=" in front: full names; "^": all except those. Of several
+/// interfaces that fit, the function takes one whose full name is given, else the one with the address `usual` (the
+/// default without a variable; empty: the outward address), else the first, loopback last. nullopt when no variable is
+/// set. Error(environment), listing the interfaces of this host, when no interface that is up fits.
 std::optional<NamedInterface> named_interface(const Environment& environment, const std::string& usual = {});
 
 /// Only the address of that interface.
@@ -32,31 +32,32 @@ std::optional<std::string> named_interface_address(const Environment& environmen
 /// The address from which this host reaches `host`; empty when it cannot be found.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
-/// At which the ranks of other hosts reach this one, in a job that meets at world.master_addr: where the way to that
-/// begins. The outward address where the master is this host by a loopback address, and ranks may be on others.
+/// The address at which the ranks of other hosts reach this one, in a job with its rendezvous at world.master_addr: the
+/// start of the route to it. The outward address where the master is this host by a loopback address, and ranks may be
+/// on other hosts.
 std::string address_for_others(const World& world);
 
 /// This host's address on its default route, else the first of an interface other than loopback; "127.0.0.1" when there
 /// is none.
 std::string outward_address();
 
-/// Where ranks meet, as this host sees it.
+/// The host of the rendezvous, as resolved on this host.
 struct RendezvousHost {
-  std::string name;                    ///< what all ranks were told, e.g. MASTER_ADDR
-  std::vector<std::string> addresses;  ///< what that stands for here
-  bool all_ranks_here = false;         ///< as the launcher says
+  std::string name;                    ///< the name given to all ranks, e.g. MASTER_ADDR
+  std::vector<std::string> addresses;  ///< the addresses to which the name resolves here
+  bool all_ranks_here = false;         ///< all ranks are on this host, according to the launcher
 };
 
-/// The addresses to listen on: those that `name` stands for, as far as they are among `own`. Empty, for all addresses,
-/// where they do not say where other hosts connect: none is this host's (behind network address translation, or that
-/// of a service), or a name means loopback here, as Debian's /etc/hosts has it for a machine's own name, and there are
-/// other hosts.
+/// The addresses on which to listen: the addresses of `name` that are also in `own`. The result is empty, for all
+/// addresses, where they do not show to which address other hosts connect: none belongs to this host (behind network
+/// address translation, or the address of a service), or the name resolves to loopback here although there are other
+/// hosts, as Debian's /etc/hosts does for the machine's own name.
 std::vector<std::string> addresses_to_listen_on(const RendezvousHost& host, const std::vector<std::string>& own);
 
-/// What a rank connects to: loopback where all ranks are on this host, else `name`.
+/// The host to which a rank connects: loopback where all ranks are on this host, else `name`.
 std::string host_to_connect_to(const RendezvousHost& host, const std::vector<std::string>& own);
 
-/// Asks the system.
+/// Resolves the name through the system.
 RendezvousHost find_rendezvous_host(const World& world, const std::string& name);
 
 }  // namespace lockstep::detail

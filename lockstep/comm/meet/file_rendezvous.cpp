@@ -1,10 +1,11 @@
-// Rank 0 begins a rendezvous of its own in the file, under a fresh name; everybody else says hello there and believes
-// in it only when rank 0's answer holds this very hello. So what an earlier job left behind can mislead nobody:
+// The rendezvous in a file. Rank 0 starts a rendezvous in the file, under a random name. Every other rank writes its
+// hello there, and accepts the rendezvous only when rank 0's reply holds this hello. So no rank can take the remains of
+// an earlier job for a rendezvous:
 //
 //   current             the name of the rendezvous, by rank 0
 //   NAME/hello/RANK     a random text, by each rank
-//   NAME/met            the hellos of all ranks, "-" for who did not come in time, by rank 0
-//   NAME/left           how many have left
+//   NAME/met            the hellos of all ranks, "-" for a rank that is missing, by rank 0
+//   NAME/left           the number of ranks that have left
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/file_rendezvous.h>
@@ -40,8 +41,8 @@ namespace fs = std::filesystem;
   fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
 }
 
-/// While a rank writes, it holds the lock; it writes a record in several pieces. No descriptor: there is no file, as
-/// the last rank of another job may take it away at any moment.
+/// A rank holds the lock while it writes, because it writes a record in several pieces. No descriptor: the file does
+/// not exist, because the last rank of another job may remove it at any time.
 UniqueFd open_locked(const fs::path& path, int operation) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd && errno != ENOENT) fail_to_read(path);
@@ -51,7 +52,7 @@ UniqueFd open_locked(const fs::path& path, int operation) {
 }
 
 std::string read_all(const UniqueFd& fd, const fs::path& path) {
-  struct stat info {};  // of what was opened: by its path it may be gone by now
+  struct stat info {};  // of the opened file, because the path may already be removed
   if (::fstat(fd.get(), &info) != 0) fail_to_read(path);
   std::string content(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t size = 0;
@@ -64,7 +65,7 @@ std::string read_all(const UniqueFd& fd, const fs::path& path) {
   return content;
 }
 
-/// Takes one block, its length in 4 bytes before it; nullopt when there is no whole one.
+/// Takes one block, which follows its length in 4 bytes; nullopt when there is no complete one.
 std::optional<std::string_view> take_block(std::string_view& rest) {
   std::uint32_t length = 0;
   if (rest.size() < sizeof length) return std::nullopt;
@@ -76,7 +77,7 @@ std::optional<std::string_view> take_block(std::string_view& rest) {
   return block;
 }
 
-/// Keys and values in turn, of which a later one replaces an earlier. False: it is no such file.
+/// Keys and values alternate; a later value replaces an earlier one. False: it is not such a file.
 bool read_records(std::string_view content, const std::function<void(std::string_view, std::string_view)>& take) {
   while (!content.empty()) {
     const auto key = take_block(content);
@@ -92,8 +93,8 @@ bool is_store(const fs::path& path) {
   return !fd || read_records(read_all(fd, path), [](auto, auto) {});
 }
 
-/// Error(io) unless there is no such file yet, or it holds what a FileStore wrote, from its first byte to its last: a
-/// FileStore reads anything else without end.
+/// Error(io) if the file exists and is not completely the output of a FileStore: a FileStore would read any other
+/// content without end.
 void require_store_file(const fs::path& path) {
   std::error_code ignored;
   if (path.has_parent_path() && !fs::is_directory(path.parent_path(), ignored)) {
@@ -109,14 +110,14 @@ void require_store_file(const fs::path& path) {
       path.string());
 }
 
-/// Removes the file, unless `key` has another value in it than `value`: no process can write another one in between.
+/// Removes the file, unless `key` has a value other than `value`. No process can write another value in between.
 void remove_store_file(const fs::path& path, const std::string& key, const std::string& value) {
   const auto fd = open_locked(path, LOCK_EX);
   if (!fd) return;
   std::string found;
   const auto content = read_all(fd, path);
   read_records(content, [&](std::string_view name, std::string_view text) {
-    if (name.size() == key.size() + 1 && name.ends_with(key)) found = text;  // c10d marks users' keys with a letter
+    if (name.size() == key.size() + 1 && name.ends_with(key)) found = text;  // c10d prefixes users' keys with a letter
   });
   std::error_code ignored;
   if (found == value) fs::remove(path, ignored);
@@ -143,11 +144,11 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-/// The file that lies there now; none: no descriptor. While it is held, no other file can have its inode's number,
-/// which file systems give to the next file as soon as nobody holds the old one.
+/// The current file; no descriptor: it does not exist. While the descriptor is open, no other file can have its inode
+/// number; file systems reuse the number as soon as no process holds the old file.
 UniqueFd hold_file(const std::string& path) { return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
 
-/// Whether two that are held are the same file.
+/// Whether two open descriptors are of the same file.
 bool are_same(const UniqueFd& a, const UniqueFd& b) {
   struct stat of_a {};
   struct stat of_b {};
@@ -164,7 +165,7 @@ class FileRendezvous {
         timeout_(timeout),
         deadline_(Clock::now() + timeout) {}
 
-  /// The name of the rendezvous, once all have come.
+  /// The name of the rendezvous, once all ranks have arrived.
   std::string meet() { return rank_ == 0 ? hold() : find_it(); }
 
   const StorePtr& store() const { return store_; }
@@ -175,8 +176,8 @@ class FileRendezvous {
     store_->setTimeout(timeout_);
   }
 
-  /// A FileStore goes on where it has read to, also when the last rank of another job has removed the file and rank 0
-  /// has made a new one. False: there is none.
+  /// A FileStore continues at its last read position, even when the last rank of another job has removed the file and
+  /// rank 0 has created a new one. False: there is no file.
   bool is_there() {
     UniqueFd found = hold_file(path_);
     if (found && !are_same(found, held_)) open();
@@ -198,8 +199,8 @@ class FileRendezvous {
     return name;
   }
 
-  // The last rank of the rendezvous before may be removing the file, and what is written into it then is lost. What
-  // stays names this rendezvous, and is not removed any more: see remove_store_file.
+  // The last rank of the previous rendezvous may be removing the file, and data that is written to a removed file is
+  // lost. A file that remains names this rendezvous, and is not removed any more: see remove_store_file.
   void begin(const std::string& name) {
     do {
       open();
@@ -209,7 +210,7 @@ class FileRendezvous {
   }
 
   std::string find_it() {
-    // A moment more than rank 0 has, which finds out at its own deadline who is missing.
+    // A little longer than rank 0, which finds the missing ranks at its own deadline.
     const auto patience = deadline_ + std::chrono::seconds(1);
     std::string greeted;
     bool left_over = false;
@@ -226,7 +227,7 @@ class FileRendezvous {
       } catch (const Error&) {
         throw;
       } catch (const std::exception&) {
-        held_.reset();  // the file was replaced in the middle of that
+        held_.reset();  // the file was replaced meanwhile
       }
     }
     if (left_over || greeted.empty()) fail_without_rank_0(left_over);
@@ -237,7 +238,7 @@ class FileRendezvous {
 
   void say_hello(const std::string& name) { store_->set(fmt::format("{}/hello/{}", name, rank_), to_bytes(hello_)); }
 
-  /// Looks for those that were absent; whether some still are.
+  /// Looks for ranks that were absent; returns whether some still are.
   bool take_hellos(const std::string& name, std::vector<std::string>& hellos) {
     for (const auto rank : absent(hellos)) {
       hellos[rank] = find_value(*store_, fmt::format("{}/hello/{}", name, rank)).value_or(kAbsent);
@@ -302,8 +303,8 @@ class FileRendezvous {
   std::string hello_ = random_text();
 };
 
-/// The keys of one rendezvous. Its end is this rank's part in removing the file: FileStore itself counts who left, but
-/// over all jobs that used the file, and would remove it under a later one.
+/// The keys of one rendezvous. Its destructor does this rank's part in removing the file. FileStore itself counts the
+/// processes that left over all jobs that used the file, and would remove it during a later job.
 class RendezvousStore : public c10d::PrefixStore {
  public:
   RendezvousStore(const std::string& name, StorePtr file, std::string path, int size)
@@ -316,7 +317,7 @@ class RendezvousStore : public c10d::PrefixStore {
       if (!std::filesystem::exists(path_, ignored)) return;  // a FileStore would wait for it
       if (file_->add(name_ + "/left", 1) == size_) remove_store_file(path_, kCurrent, name_);
     } catch (const std::exception&) {
-      // The file stays, which the next job will not mind.
+      // The file stays; this does not disturb the next job.
     }
   }
 

@@ -28,7 +28,7 @@ std::uint16_t port_of_socket(int socket) {
                                             : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
 }
 
-/// Where this host reaches a socket that listens.
+/// The address at which this host reaches a listening socket.
 std::string host_of_socket(int socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
@@ -51,22 +51,22 @@ int find_listener(std::uint16_t port) {
   throw std::runtime_error("c10d's store does not listen");
 }
 
-/// The server waits at its first socket, and comes to the other one when somebody has called there.
+/// Makes a connection: the server waits on its first socket, and uses the other one after a connection there.
 void call(std::uint16_t port) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // Nobody listens there any more if it did not wait just then.
+  // The connection is refused if the server was not waiting at that time.
   [[maybe_unused]] const int result =
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-/// Lets the server of `store` accept from `listener` in the place of its own socket, which closes. For libtorch 1.13.
+/// Makes the server of `store` accept from `listener` instead of its own socket, which is closed. For libtorch 1.13.
 [[maybe_unused]] void move_to(int listener, c10d::TCPStore& store, const c10d::TCPStoreOptions& client) {
   {
-    // Connections are accepted in their order: those of `store` itself have been when this one has an answer.
+    // Connections are accepted in order: when this one has a reply, those of `store` itself have been accepted.
     c10d::TCPStore last("127.0.0.1", client);
     last.add("lockstep", 0);
     last.deleteKey("lockstep");
@@ -78,7 +78,7 @@ void call(std::uint16_t port) {
   call(port);
 }
 
-/// By the type of the options, so that a member which they do not have is not looked up.
+/// A template over the type of the options, so that a member which they lack is not compiled.
 template <typename Options>
 TcpStorePtr serve_on(int listener, Options options) {
   if constexpr (requires { options.masterListenFd; }) {

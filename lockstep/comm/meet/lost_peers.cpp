@@ -23,10 +23,10 @@ PeerWatch::PeerWatch(const std::vector<RankInfo>& members, int self) {
   for (const auto& peer : members) {
     if (peer.rank == self || peer.pid_namespace != me.pid_namespace) continue;
     UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
-    // Without a descriptor for another reason than "no such process" (an old kernel, no descriptors left) this peer is
-    // not watched; its end is then seen only through the backend.
+    // If pidfd_open fails for a reason other than "no such process" (an old kernel, no descriptors left), this peer is
+    // not watched, and only the backend can detect its end.
     if (!process && errno != ESRCH) continue;
-    // Compared after opening: the descriptor is of this process and of no later one with its number.
+    // Compared after opening, so the descriptor is of this process and not of a later one with the same number.
     if (process && started_ticks(peer.pid) != peer.started_ticks) process.reset();
     watched_.push_back({peer.rank, std::move(process)});
   }
@@ -50,10 +50,10 @@ std::vector<int> PeerWatch::ended(std::chrono::milliseconds limit) const {
 
 namespace {
 
-/// The sockets of this process by what names each of them in /proc, with one of their descriptors.
+/// The sockets of this process by their names in /proc, with one descriptor for each.
 std::map<std::string, int> open_sockets() {
   std::map<std::string, int> sockets;
-  std::error_code ignored;  // descriptors come and go while we look
+  std::error_code ignored;  // descriptors may appear and disappear meanwhile
   for (std::filesystem::directory_iterator entry("/proc/self/fd", ignored), end; entry != end;
        entry.increment(ignored)) {
     const auto target = std::filesystem::read_symlink(entry->path(), ignored).string();
@@ -83,7 +83,7 @@ bool is_connection_to_another_host(int socket) {
   return (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) && !is_loopback(peer);
 }
 
-/// False where the kernel does not say.
+/// False where the kernel does not report it.
 bool has_sent(int socket) {
   tcp_info info{};
   socklen_t length = sizeof info;
@@ -94,12 +94,12 @@ bool set(int socket, int level, int option, int value) {
   return ::setsockopt(socket, level, option, &value, sizeof value) == 0;
 }
 
-/// Asks after a third of the limit without a word and then every sixth of it.
+/// Sends a probe after a third of the limit without data, and then after every sixth of it.
 bool ask_when_silent(int socket, std::chrono::milliseconds limit) {
   const auto part = [&](int divisor) { return std::max(1, static_cast<int>(limit.count() / 1000 / divisor)); };
   return set(socket, IPPROTO_TCP, TCP_KEEPIDLE, part(3)) && set(socket, IPPROTO_TCP, TCP_KEEPINTVL, part(6)) &&
          set(socket, IPPROTO_TCP, TCP_KEEPCNT, 4) && set(socket, SOL_SOCKET, SO_KEEPALIVE, 1) &&
-         // The same limit for what was sent and nobody said to have got.
+         // The same limit for data that was sent but not acknowledged.
          set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
 }
 

@@ -1,8 +1,8 @@
-// How the loss of other ranks is noticed: the end of a process on this host, and the loss of a whole other host.
+// The detection of lost ranks: the end of a process on this host, and the loss of another host.
 //
 // A process that dies closes its connections. A host that loses its power or its cable does not, and TCP does not probe
-// by default: a side that only waits for data would wait for ever, and a side that has sent some, for a quarter of an
-// hour. The kernel probes when a socket option asks for it, at no cost to the program. c10d and Gloo neither set these
+// by default: a side that only waits for data would wait forever, and a side that has sent data, for a quarter of an
+// hour. The kernel probes when a socket option is set, at no cost to the program. c10d and Gloo neither set these
 // options nor give access to their sockets, so the sockets are found among the descriptors of this process.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace lockstep::detail {
 
-/// Holds a descriptor of each other rank's process that is visible from here (same machine, same PID namespace). The
-/// kernel makes it readable when the process ends, also before it is reaped and when its number is used again.
+/// Holds a pidfd of each other rank's process that is visible from here (same machine, same PID namespace). The kernel
+/// makes it readable when the process ends, even before the process is reaped and when its number is reused.
 class PeerWatch {
  public:
   PeerWatch(const std::vector<RankInfo>& members, int self);
@@ -28,7 +28,7 @@ class PeerWatch {
  private:
   struct Watched {
     int rank;
-    UniqueFd process;  ///< none when the process had ended already
+    UniqueFd process;  ///< none when the process had already ended
   };
   std::vector<Watched> watched_;
 };
@@ -39,15 +39,15 @@ class SocketsMadeSince {
  public:
   enum class Which {
     all,
-    spoken_on,  ///< this process has sent something there
+    spoken_on,  ///< this process has sent data on it
   };
 
   SocketsMadeSince();
 
-  /// Each TCP connection to another address than this host's loopback breaks ("Connection timed out") once nothing
-  /// came from its other end for `limit` although this kernel sent probes. That end's kernel answers, however busy or
-  /// stopped its process is, unless a stopped one is in the middle of a transfer. Never throws: without it only this
-  /// detection is missing.
+  /// Each TCP connection to an address other than this host's loopback breaks ("Connection timed out") when nothing has
+  /// arrived from the peer for `limit` although this kernel sent probes. The peer's kernel answers, however busy or
+  /// stopped its process is, unless a stopped process is in the middle of a transfer. Never throws: on a failure only
+  /// this detection is missing.
   void notice_lost_hosts(std::chrono::milliseconds limit, Which which = Which::all) const noexcept;
 
  private:

@@ -45,7 +45,7 @@ OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
   return opened;
 }
 
-// Rank 0 takes a port that is free, and tells it: nobody else can have it in between.
+// Rank 0 takes a free port and publishes it, so no other process can take the port in between.
 OpenedStore open_through_scheduler(const World& world, milliseconds timeout, MemberSession& session) {
   OpenedStore opened;
   if (world.rank == 0) {
@@ -61,7 +61,7 @@ OpenedStore open_through_scheduler(const World& world, milliseconds timeout, Mem
   return opened;
 }
 
-// A file, or no other rank: nothing of an earlier rendezvous is in the store.
+// A file, or no other rank: the store has no keys of an earlier rendezvous.
 OpenedStore with_its_keys(OpenedStore opened, const World& world, milliseconds timeout) {
   opened.store = keys_of_only_rendezvous(world, opened.store, timeout);
   return opened;
@@ -96,7 +96,7 @@ OpenedStore open_store(const World& world, milliseconds timeout, MemberSession* 
 StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port, bool found,
                      milliseconds timeout) {
   if (world.rendezvous == Rendezvous::file) {
-    // Of no known number of ranks: it does not remove the file.
+    // The number of ranks is not set, so this store does not remove the file.
     return keys_of_only_rendezvous(world, c10::make_intrusive<c10d::FileStore>(world.store_path, -1), timeout);
   }
   return visit_tcp_store(world, host, port, found, timeout);

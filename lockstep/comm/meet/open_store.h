@@ -20,12 +20,12 @@ struct OpenedStore {
 };
 
 /// Opens the next rendezvous (rank 0), or joins it. `session`: with Rendezvous::scheduler, to publish the address of
-/// rank 0's store. Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be
-/// reached, or stays that of an earlier rendezvous.
+/// rank 0's store. Error(io) when rank 0 cannot open the port; Error(timeout) when the store of rank 0 cannot be
+/// reached, or still belongs to an earlier rendezvous.
 OpenedStore open_store(const World& world, std::chrono::milliseconds timeout, MemberSession* session = nullptr);
 
 /// A second connection to the rendezvous that a start-up of this rank opens or waits for, with the same keys: at
-/// host:port, or in the file of `world`. `found`: the start-up has reached it. Errors as above.
+/// host:port, or in the file of `world`. `found`: the start-up has reached it. Errors as for open_store().
 StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port, bool found,
                      std::chrono::milliseconds timeout);
 

@@ -1,4 +1,4 @@
-// The identity of a rank and process, and the text (JSON) of a list of ranks, in which each host's data stand once.
+// The identity of a rank and process, and the JSON text of a list of ranks, which holds each host's data once.
 #include <lockstep/comm/meet/rendezvous.h>
 
 #include <lockstep/base/error.h>
@@ -26,7 +26,7 @@ std::uint64_t random_number() {
   return static_cast<std::uint64_t>(random()) << 32U | random();
 }
 
-/// What ranks of one host share.
+/// The values that ranks of one host share.
 json place_of(const RankInfo& info) {
   return {info.host, info.host_identity, info.pid_namespace, info.address, info.address_chosen_by};
 }
@@ -45,7 +45,7 @@ RankInfo info_at(const json& place) {
   fail(ErrorKind::invalid_argument, "connect", "the store holds no list of ranks of this version of Lockstep: {}", why);
 }
 
-// Numbers that stand in a text with a blank before each.
+// Numbers in a text, each with a leading space.
 class Numbers {
  public:
   explicit Numbers(std::string_view text) : text_(text) {}
@@ -90,7 +90,7 @@ RankInfo this_rank(const World& world, const std::string& address) {
   info.host = world.host.empty() ? host_name().value_or("?") : world.host;
   info.host_identity = host_identity();
   info.pid = ::getpid();
-  // Behind a given identity this is to look like another machine in everything.
+  // With a given host identity, all values must look like those of another machine.
   info.pid_namespace =
       boot_id() + "/" + namespace_id("/proc/self/ns/pid").value_or("none") + "/" + given_host_identity();
   info.started_ticks = started_ticks(info.pid);

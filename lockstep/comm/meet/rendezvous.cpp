@@ -1,5 +1,5 @@
-// The rendezvous over the store's keys: each rank sets its presence, the first of each 64 collects its group, and
-// rank 0 collects the groups and publishes the outcome: the list of ranks, or the ranks that are missing.
+// The rendezvous over the store's keys: each rank registers its presence, the first of each 64 ranks collects its
+// group, and rank 0 collects the groups and publishes the outcome: the list of ranks, or the missing ranks.
 #include <lockstep/comm/meet/rendezvous.h>
 
 #include <lockstep/base/error.h>
@@ -26,24 +26,25 @@ constexpr auto kReadersKey = "outcome_readers";
 constexpr std::string_view kMissing = "missing ";
 constexpr std::string_view kClosed = "closed";
 
-// Ranks that follow each other and are collected by the first of them.
+// Consecutive ranks, which the first of them collects.
 constexpr int kGroup = 64;
 
 std::string presence_key(int rank) { return fmt::format("presence/{}", rank); }
 std::string group_key(int first) { return fmt::format("presence_from/{}", first); }
 
-// The value of `key`, if there is one. It asks for an exchange that never takes place, as no key here holds "?": that
-// is one request, where check() and get() are three, and each costs the store more the more ranks are connected.
+// The value of `key`, if it exists. It uses a compare-and-set that never takes place, because no key here has the value
+// "?". This is a single request, where check() and get() are three, and each request costs the store more when more
+// ranks are connected.
 std::optional<std::string> value_of(c10d::Store& store, const std::string& key) {
   const auto none = to_bytes("?");
   const auto value = store.compareSet(key, none, none);
   return value == none ? std::nullopt : std::optional(to_text(value));
 }
 
-// Asked again and again by who waits: whether to stop.
+// Called repeatedly by a waiting rank; returns whether to stop.
 using IsOver = std::function<bool()>;
 
-// Polls, because whoever collects has to notice meanwhile that somebody will not come.
+// Polls, because a rank that collects must meanwhile detect that another rank is lost.
 std::optional<std::string> await_value(c10d::Store& store, const std::string& key, const IsOver& over) {
   constexpr milliseconds kLongestPause(100);
   for (milliseconds pause(2);; pause = std::min(pause * 2, kLongestPause)) {
@@ -61,7 +62,8 @@ std::optional<std::string> await_value(c10d::Store& store, const std::string& ke
        missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
 }
 
-// In place of the list of ranks. Told apart by its first letter: thousands of ranks need not parse that list twice.
+// Published instead of the list of ranks. The first letter distinguishes it, so that thousands of ranks need not parse
+// the list twice.
 std::string encode_missing(const std::vector<int>& missing) {
   return fmt::format("{}{}", kMissing, fmt::join(missing, ","));
 }
@@ -76,7 +78,8 @@ std::optional<std::vector<int>> decode_missing(std::string_view text) {
   return ranks;
 }
 
-// Who did not come, and the first of a group that came whole and was not handed in: that rank was to collect it.
+// The missing ranks, and the first rank of each group that is complete but was not published, because that rank had to
+// collect it.
 std::vector<int> lost_ranks(c10d::Store& store, int size) {
   auto lost = absent_ranks(store, size);
   const auto absent = lost;
@@ -89,7 +92,7 @@ std::vector<int> lost_ranks(c10d::Store& store, int size) {
   return lost;
 }
 
-// Rank 0 stays a moment for the others to read the outcome, as the store may be in this process.
+// Rank 0 stays until the other ranks have read the outcome, because the store may be in this process.
 void await_readers(c10d::Store& store, std::int64_t readers) {
   const auto patience = Clock::now() + std::chrono::seconds(2);
   while (store.add(kReadersKey, 0) < readers && Clock::now() < patience) {
@@ -103,8 +106,8 @@ void await_readers(c10d::Store& store, std::int64_t readers) {
   fail_missing(missing, size, timeout);
 }
 
-// Nobody asks for more than 64 keys, and one of each group, one after the other: groups are collected at the same time,
-// and rank 0 collects the groups. False: somebody was not there in time.
+// A rank reads at most 64 keys, and one of each group, one after the other. The groups are collected in parallel, and
+// rank 0 collects the groups. False: a rank was missing at the deadline.
 bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& ranks, const IsOver& over) {
   const auto found = await_value(store, key, over);
   if (!found) return false;
@@ -112,10 +115,10 @@ bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& 
   return true;
 }
 
-// `first` and those that follow it; nullopt: some were not there in time.
+// `first` and the ranks that follow it in its group; nullopt: some were missing at the deadline.
 std::optional<std::vector<RankInfo>> collect_group(c10d::Store& store, int first, int size, milliseconds timeout,
                                                    const IsOver& over) {
-  // Answered at once. With libtorch 1.13 it also limits how long the requests below wait for an answer.
+  // Answered at once. With libtorch 1.13 it also limits how long the requests below wait.
   store.wait({presence_key(first)}, timeout);
   std::vector<RankInfo> ranks;
   for (int rank = first; rank < std::min(first + kGroup, size); ++rank) {
@@ -133,20 +136,20 @@ std::optional<std::vector<RankInfo>> collect_all(c10d::Store& store, int size, m
   return all;
 }
 
-// False: another rank 0 has ended it before, with other words.
+// False: another rank 0 has already ended it with a different outcome.
 bool end_rendezvous(c10d::Store& store, const std::string& outcome) {
   const bool first = to_text(store.compareSet(kOutcomeKey, {}, to_bytes(outcome))) == outcome;
-  if (first) store.set(kOutcomeKey, to_bytes(outcome));  // which, unlike compareSet, tells those who wait for the key
+  if (first) store.set(kOutcomeKey, to_bytes(outcome));  // unlike compareSet, set() wakes clients that wait for the key
   return first;
 }
 
-// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
-// publishes who is missing.
+// Rank 0 collects all ranks and publishes them, so that the number of requests grows linearly with the number of ranks.
+// If ranks are missing, it publishes those.
 std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
   auto all = collect_all(store, size, timeout, over);
   if (!all) {
     if (const auto lost = lost_ranks(store, size); !lost.empty()) publish_missing(store, lost, size, timeout);
-    all = collect_all(store, size, timeout, [] { return true; });  // the last came at the last moment
+    all = collect_all(store, size, timeout, [] { return true; });  // the last rank arrived shortly before the deadline
     if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
   }
   if (end_rendezvous(store, encode(*all))) return std::move(*all);
@@ -155,27 +158,27 @@ std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, c
        "its own (MASTER_PORT)");
 }
 
-// The first of a group. Who is missing is found out by rank 0, perhaps before this rank's own time is over.
+// The first rank of a group. Rank 0 finds the missing ranks, perhaps before this rank's own deadline.
 void lead_group(c10d::Store& store, int first, int size, milliseconds timeout, const IsOver& over) {
   const auto over_for_all = [&] { return over() || store.check({kOutcomeKey}); };
   const auto group = collect_group(store, first, size, timeout, over_for_all);
   if (group) store.set(group_key(first), to_bytes(encode(*group)));
 }
 
-// The others wait for rank 0's word, in a single request. Whoever gives up takes the store along where it is rank 0,
-// and is not waited for by it where it is not.
+// The other ranks wait for rank 0's outcome, in a single request. If rank 0 gives up, its store ends with it; if
+// another rank gives up, rank 0 does not wait for it.
 std::optional<std::vector<RankInfo>> follow(c10d::Store& store, const RankInfo& self, int size, milliseconds timeout,
                                             Clock::time_point deadline) {
-  // A moment more than rank 0 has, which finds out at its own deadline who is missing.
+  // A little longer than rank 0, which finds the missing ranks at its own deadline.
   const auto patience = deadline + std::chrono::seconds(1);
   try {
     store.wait({kOutcomeKey}, std::max(std::chrono::ceil<milliseconds>(patience - Clock::now()), milliseconds(1000)));
   } catch (const std::exception&) {
     if (Clock::now() < patience) throw;
-    // libtorch 1.13 cannot take back a wait that timed out. Should it be answered now, that would be read as the answer
-    // to the next request: at worst the list below is wrong by a rank.
+    // libtorch 1.13 cannot cancel a wait that timed out. A reply that arrives now would be read as the reply to the
+    // next request: then the list below is wrong by at most one rank.
     auto lost = lost_ranks(store, size);
-    if (lost.empty()) lost.push_back(0);  // all came, and yet its word did not
+    if (lost.empty()) lost.push_back(0);  // all ranks are present, but rank 0's outcome is missing
     fail_missing(lost, size, timeout);
   }
   const auto text = value_of(store, kOutcomeKey).value_or("");
@@ -190,7 +193,7 @@ std::optional<std::vector<RankInfo>> follow(c10d::Store& store, const RankInfo& 
          "rank 0 met {} ranks, but this is rank {} of {}; start all with the same world size", ranks.size(), self.rank,
          size);
   }
-  // An earlier process of this rank, perhaps.
+  // Perhaps the outcome holds an earlier process of this rank.
   if (ranks[static_cast<std::size_t>(self.rank)].hello != self.hello) return std::nullopt;
   return ranks;
 }
@@ -241,12 +244,12 @@ std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& se
     lead_group(store, self.rank, size, timeout, over);
     auto ranks = follow(store, self, size, timeout, deadline);
     store.wait({kOutcomeKey},
-               timeout);  // answered at once: what is left of the deadline is no limit for later requests
+               timeout);  // answered at once: the remaining deadline must not limit later requests
     return ranks;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    give_up();  // whoever held the store may have gone because of somebody else
+    give_up();  // the store's holder may have ended because of another rank
     const std::string text = error.what();
     fail(ErrorKind::peer_lost, "connect", "the store broke off while {} ranks met there; rank 0 may have ended: {}",
          size, text.substr(0, text.find('\n')));

@@ -102,7 +102,7 @@ OwnStorePtr host_own_store(StorePlace place, std::vector<std::string> addresses,
 
 namespace {
 
-// Who listens may be no store, and never answer. A thread that is left behind ends with its connection.
+// The listening process may not be a store, and may never reply. A thread that is left behind ends with its connection.
 StorePtr make_client_in_time(const std::string& host, const c10d::TCPStoreOptions& options) {
   const auto promise = std::make_shared<std::promise<StorePtr>>();
   auto store = promise->get_future();
@@ -113,7 +113,7 @@ StorePtr make_client_in_time(const std::string& host, const c10d::TCPStoreOption
       promise->set_exception(std::current_exception());
     }
   }).detach();
-  if (store.wait_for(options.timeout + std::chrono::seconds(2)) != std::future_status::ready) {  // c10d tells more
+  if (store.wait_for(options.timeout + std::chrono::seconds(2)) != std::future_status::ready) {  // c10d reports more
     throw std::runtime_error(
         "who listens there says nothing: it is no store, or the process that holds the store (rank 0 or a launcher) "
         "hangs");

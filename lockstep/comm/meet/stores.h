@@ -1,5 +1,5 @@
-// The key-value stores in which ranks meet: Lockstep's own as a store of c10d, so that whatever takes one of those
-// (Gloo, PrefixStore) takes this one, and c10d's.
+// The key-value stores of a rendezvous: c10d's, and Lockstep's own with the interface of c10d's, so that all users of
+// that interface (Gloo, PrefixStore) accept it.
 #pragma once
 
 #include <lockstep/store/client.h>
@@ -26,19 +26,19 @@ inline std::vector<std::uint8_t> to_bytes(std::string_view text) { return {text.
 inline std::string to_text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// c10d's store: a server (`is_server`) with its client, or a client alone. Does not wait for other clients. Throws
-/// what c10d does, or std::runtime_error where the server at `port` does not answer until `timeout`.
+/// c10d's exceptions, or std::runtime_error where the server at `port` does not answer until `timeout`.
 StorePtr make_tcp_store(const std::string& host, std::uint16_t port, bool is_server, std::chrono::milliseconds timeout);
 
-/// Where a store listens, and what its clients have to know.
+/// Where a store listens, and the credentials that its clients need.
 struct StorePlace {
   std::string host;
   std::uint16_t port = 0;
   store::Credentials credentials{};
 };
 
-/// Does what c10d::TCPStore does, with a deadline on every request: that of setTimeout, where zero means none. Errors
-/// are std::runtime_error. Unlike there a wait that timed out leaves nothing behind, requests of several threads do not
-/// wait for each other, and keys that compareSet makes are noticed by who waits for them. Thread-safe.
+/// Does the same as c10d::TCPStore, with a deadline on every request: that of setTimeout, where zero means none. Errors
+/// are std::runtime_error. Differences: a wait that timed out leaves nothing behind, requests of several threads do not
+/// wait for each other, and a key that compareSet creates wakes clients that wait for it. Thread-safe.
 class OwnStore final : public c10d::Store {
  public:
   /// `server`: hosted by this process, and kept as long as this object.
@@ -55,7 +55,7 @@ class OwnStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
 
-  /// Another connection to the same store. Newer versions of libtorch ask every store for that.
+  /// Another connection to the same store. Newer versions of libtorch call this for every store.
   c10::intrusive_ptr<c10d::Store> clone();
 
   std::uint16_t port() const { return place_.port; }
@@ -74,8 +74,8 @@ using OwnStorePtr = c10::intrusive_ptr<OwnStore>;
 /// One attempt to connect. Errors: those of store::Client.
 OwnStorePtr join_own_store(const StorePlace& place, std::chrono::milliseconds timeout);
 
-/// Hosts a store in this process, on `addresses` (store::StoreServerOptions), and connects to it as the others do, at
-/// place.host. std::runtime_error when it cannot listen or not be reached there.
+/// Hosts a store in this process, on `addresses` (store::StoreServerOptions), and connects to it at place.host, as the
+/// other ranks do. std::runtime_error when it cannot listen, or cannot be reached there.
 OwnStorePtr host_own_store(StorePlace place, std::vector<std::string> addresses, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::detail

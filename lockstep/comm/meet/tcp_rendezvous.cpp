@@ -1,11 +1,10 @@
-// Rendezvous follow each other: several groups of one program, and several programs of one job. Where the store is the
-// launcher's all of them take place in it, and each has keys of its own. Rank 0 opens a rendezvous and counts; the
-// others come to the last one that is not over, or wait for the next. Where rank 0 hosts the store there is one
-// rendezvous in it, and a rank that finds it over waits until rank 0 has left it, and looks for the next store at the
-// same place.
+// Rendezvous follow each other: several groups of one program, and several programs of one job. A store of the launcher
+// holds all of them, and each has its own keys. Rank 0 opens a rendezvous and increments the count; the other ranks
+// join the last one that is not over, or wait for the next. A store of rank 0 holds one rendezvous; a rank that finds
+// it over waits until rank 0 has left it, and looks for the next store at the same place.
 //
-//   rendezvous              how many were opened
-//   rendezvous_N/...         the keys of the N-th; its outcome ends it for those who come later
+//   rendezvous              the number of opened rendezvous
+//   rendezvous_N/...         the keys of the N-th; its outcome ends it for ranks that arrive later
 #include <lockstep/comm/meet/tcp_rendezvous.h>
 
 #include <lockstep/base/error.h>
@@ -35,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The first line of c10d's message, which says what happened; a C++ backtrace follows it.
+/// The first line of c10d's message, without the C++ backtrace that follows it.
 std::string first_line(const std::exception& error) {
   std::string text = error.what();
   text.resize(std::min(text.size(), text.find('\n')));
@@ -57,7 +56,7 @@ StorePtr keys_of_rendezvous(const StorePtr& store, std::int64_t number) {
   return c10::make_intrusive<c10d::PrefixStore>(prefix_of_rendezvous(number), store);
 }
 
-// Nobody comes to the one before any more, of which rank 0 may have died.
+// Closes the previous rendezvous, whose rank 0 may have died, so that no rank joins it any more.
 StorePtr open_rendezvous(const StorePtr& store) {
   const auto number = store->add(kRendezvous, 1);
   if (number > 1) close_rendezvous(*keys_of_rendezvous(store, number - 1));
@@ -66,7 +65,7 @@ StorePtr open_rendezvous(const StorePtr& store) {
 
 std::int64_t last_rendezvous(const StorePtr& store) { return std::max<std::int64_t>(store->add(kRendezvous, 0), 1); }
 
-// Which one a rank other than 0 comes to.
+// The number of the rendezvous that a rank other than 0 joins.
 std::int64_t find_rendezvous(const StorePtr& store, int rank) {
   const auto number = last_rendezvous(store);
   return is_over(*keys_of_rendezvous(store, number), rank) ? number + 1 : number;
@@ -74,7 +73,7 @@ std::int64_t find_rendezvous(const StorePtr& store, int rank) {
 
 double seconds_in(milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
-// One rank of each host says what all of them wait for: after 2 s, and then every 10 s.
+// One rank of each host logs what all of its ranks wait for: after 2 s, and then every 10 s.
 class StoreWait {
  public:
   StoreWait(const World& world, std::string what, milliseconds limit)
@@ -106,7 +105,7 @@ class StoreWait {
 
 bool resolves_in_time(const World& world, const std::string& host, milliseconds timeout) {
   StoreWait wait(world, fmt::format("the name {} to resolve", host), timeout);
-  // Names of a cluster may appear a moment later than its processes.
+  // Names of a cluster may become resolvable a little later than its processes start.
   for (milliseconds pause(10); resolve(host).empty(); pause = std::min(pause * 2, milliseconds(500))) {
     if (wait.over()) return false;
     wait.tell("this host does not know it");
@@ -115,7 +114,8 @@ bool resolves_in_time(const World& world, const std::string& host, milliseconds 
   return true;
 }
 
-// What a user changes for another place to meet. Ranks that a launcher started do not know what it was told.
+// The settings that a user changes to move the rendezvous. Ranks that a launcher started do not have the settings of
+// the launcher.
 struct PlaceSettings {
   std::string host;
   std::string port;
@@ -155,8 +155,8 @@ PlaceSettings settings_of(const World& world) {
        advice);
 }
 
-// What both sides of a connection to the store show. The name of the keys under a scheduler is told to registered
-// workers alone.
+// The credentials that both sides of a connection to the store present. Under a scheduler only registered workers
+// receive the prefix of the keys.
 store::Credentials credentials_of(const World& world) {
   if (world.rendezvous == Rendezvous::scheduler) {
     return {prove(world.scheduler_secret, "store", world.store_prefix), world.tls};
@@ -189,8 +189,8 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
        seconds_in(timeout), why, advice);
 }
 
-// Connections that do not fit into the kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs up
-// to three) are tried again after whole seconds.
+// Connections that do not fit into the kernel's queue (net.core.somaxconn, 4,096 by default; a rank needs up to three)
+// are retried after whole seconds.
 void take_turns(const World& world, milliseconds timeout) {
   constexpr int kAtOnce = 1000;
   if (world.size <= kAtOnce) return;
@@ -207,15 +207,15 @@ constexpr auto kNotLeft = "it is that of an earlier rendezvous, which rank 0 has
        where, seconds_in(wait.limit()));
 }
 
-// What a rank connects to: where rank 0 listens, which it finds out in the same way.
+// The host to which a rank connects: the one on which rank 0 listens. Rank 0 determines it in the same way.
 std::string host_of_store(const World& world, const std::string& host, milliseconds timeout) {
   if (world.store_is_external || world.local_size != world.size) return host;
   if (!resolves_in_time(world, host, timeout)) fail_to_resolve(world, host, timeout);
   return host_to_connect_to(find_rendezvous_host(world, host), own_addresses());
 }
 
-// A store in which one rendezvous takes place, and that is over: waits until rank 0 has left it. Who asks the store
-// then gets an exception.
+// A store that holds one rendezvous, which is over: waits until rank 0 has left it. Requests to the store then throw an
+// exception.
 [[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, StoreWait& wait,
                                 const std::function<void()>& give_up) {
   for (milliseconds pause(2);; pause = std::min(pause * 2, milliseconds(100))) {
@@ -227,8 +227,8 @@ std::string host_of_store(const World& world, const std::string& host, milliseco
   }
 }
 
-// A connection to the store. Where a launcher holds it, that may be c10d's, which ends a connection upon our first
-// words.
+// A connection to the store. A store of the launcher may be c10d's, which closes the connection after our first
+// message.
 StorePtr join_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
   try {
     return join_own_store({host, port, credentials_of(world)}, timeout);
@@ -245,7 +245,7 @@ StorePtr join_store(const World& world, const std::string& host, std::uint16_t p
   return make_tcp_store(host, port, false, timeout);
 }
 
-// One that refuses this rank may be that of an earlier job, which is about to end.
+// A store that refuses this rank may belong to an earlier job that is about to end.
 constexpr milliseconds kPatienceWithOthers = seconds(10);
 
 StorePtr join_unless_refused(const World& world, const std::string& host, std::uint16_t port, milliseconds limit,
@@ -315,7 +315,8 @@ StorePtr visit_tcp_store(const World& world, const std::string& host, std::uint1
   if (!found && has_one_rendezvous && find_rendezvous(store, world.rank) != 1) {
     fail(ErrorKind::timeout, "connect", "cannot meet at {} yet: {}", where, kNotLeft);
   }
-  // The last one is this rank's own as long as its start-up goes on, also when all have come and it is over for others.
+  // While its start-up continues, the last rendezvous is this rank's own, even when all ranks have arrived and it is
+  // over for others.
   return keys_of_rendezvous(store, found ? last_rendezvous(store) : find_rendezvous(store, world.rank));
 }
 

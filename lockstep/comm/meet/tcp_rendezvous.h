@@ -1,4 +1,4 @@
-// Rendezvous in a store that listens at a TCP port: rank 0 hosts it, or a launcher does.
+// The rendezvous in a store that listens on a TCP port: rank 0 hosts it, or a launcher does.
 #pragma once
 
 #include <lockstep/comm/meet/open_store.h>
@@ -10,13 +10,12 @@
 
 namespace lockstep::detail {
 
-/// Rank 0 hosts the store of one rendezvous at opened.host and opened.port (0: a port that is free), and opens the
-/// rendezvous. Error(io) when it cannot listen there.
+/// Rank 0 hosts the store of one rendezvous at opened.host and opened.port (0: a free port), and opens the rendezvous.
+/// Error(io) when it cannot listen there.
 void host_rendezvous(OpenedStore& opened, const World& world, std::chrono::milliseconds timeout);
 
-/// The keys of the rendezvous to come at a store that another process holds. `give_up` is called repeatedly and throws
-/// the reason not to wait any longer. Error(timeout) when the store cannot be reached, or stays that of an earlier
-/// rendezvous.
+/// The keys of the next rendezvous in a store that another process holds. `give_up` is called repeatedly and throws the
+/// reason to stop waiting. Error(timeout) when the store cannot be reached, or still belongs to an earlier rendezvous.
 StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint16_t port,
                          std::chrono::milliseconds timeout, const std::function<void()>& give_up = {});
 
@@ -24,7 +23,7 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
 StorePtr visit_tcp_store(const World& world, const std::string& host, std::uint16_t port, bool found,
                          std::chrono::milliseconds timeout);
 
-/// The keys of this rank's rendezvous in a store in which no other one ever takes place.
+/// The keys of this rank's rendezvous in a store that never holds another one.
 StorePtr keys_of_only_rendezvous(const World& world, const StorePtr& store, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::detail

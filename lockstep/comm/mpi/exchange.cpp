@@ -1,4 +1,4 @@
-// An allgather and a broadcast of texts of fixed length on MPI_COMM_WORLD, and a check that launcher and MPI fit.
+// An allgather and a broadcast of texts of fixed length on MPI_COMM_WORLD, and a check that launcher and MPI match.
 #include <lockstep/comm/mpi/exchange.h>
 
 #include <lockstep/base/error.h>
@@ -36,7 +36,7 @@ at::Tensor to_tensor(const std::string& text) {
 
 std::string words_in(const at::Tensor& bytes) { return static_cast<const char*>(bytes.data_ptr()); }
 
-// "Open MPI v4.1.4" or "MPICH Version: 4.0.2", of longer texts.
+// Extracts "Open MPI v4.1.4" or "MPICH Version: 4.0.2" from a longer text.
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;

@@ -1,5 +1,5 @@
 // The mpi backend: non-blocking operations of MPI itself, polled while a thread waits, because MPI's own waits have no
-// deadline. Nothing moves while no thread waits or tests, unless the MPI library has a thread for that.
+// deadline. Nothing moves while no thread waits or tests, unless the MPI library has its own progress thread.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/progress.h>
@@ -134,10 +134,10 @@ class MpiBackend : public NetworkBackend {
     const bool moved = mpi::advance_all();
     return {.unfinished = mpi::any_under_way(), .moved = moved};
   }
-  // All groups of the process have the same operations of MPI under way.
+  // All groups of the process share the list of pending MPI operations.
   bool advances(const Backend& other) const noexcept override { return other.name() == name(); }
 
-  // MPI can only end the whole job, which is for the launcher to do; ranks that wait look at the store meanwhile.
+  // MPI can only end the whole job, which the launcher does; waiting ranks meanwhile check the store for failures.
   void abort() noexcept override { mpi::never_finalize(); }
 
  private:

@@ -1,4 +1,4 @@
-// Advances all operations of MPI in this process, whoever waits for which.
+// The progress of MPI: every wait advances all pending operations of this process.
 #include <lockstep/comm/mpi/progress.h>
 
 #include <lockstep/base/error.h>
@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A rank that has done its part may end, and take the store along, while what it sent is on its way to this one.
+// A rank that completed its part may end, together with the store, while its data is still in transfer to this rank.
 bool completes_without_it(const std::function<bool()>& step) {
   constexpr auto kOnItsWay = std::chrono::seconds(1);
   const auto deadline = Clock::now() + kOnItsWay;
@@ -29,7 +29,7 @@ bool completes_without_it(const std::function<bool()>& step) {
   return step();
 }
 
-/// Of all groups, as MPI's own collectives go on, too, whenever the process calls MPI for whatever reason.
+/// The operations of all groups, because MPI's own collectives also advance at every call of MPI.
 struct All {
   std::mutex mutex;
   std::vector<std::shared_ptr<UnderWay>> operations;  // in the order of their calls
@@ -94,7 +94,7 @@ Backend::Pending start(std::shared_ptr<UnderWay> operation, std::function<void()
 }
 
 bool advance_all() {
-  std::vector<std::shared_ptr<UnderWay>> over;  // they let go of their tensors after the lock
+  std::vector<std::shared_ptr<UnderWay>> over;  // they release their tensors after the lock
   const std::unique_lock lock(all().mutex, std::try_to_lock);
   if (!lock) return false;
   auto& operations = all().operations;
@@ -144,7 +144,7 @@ Requests::~Requests() {
   int flag = 0;
   const auto result = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE);
   if (result == MPI_SUCCESS && flag != 0) return;
-  // Left to the end of the process on purpose: MPI may still read and write there.
+  // Kept on purpose until the process ends: MPI may still read and write there.
   (void)used_.release();
 }
 

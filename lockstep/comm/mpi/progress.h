@@ -1,4 +1,4 @@
-// Operations of MPI under way, and waits with a deadline: MPI's own waits have none.
+// Pending operations of MPI, and waits with a deadline, which MPI's own waits lack.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -15,21 +15,21 @@
 
 namespace lockstep::detail::mpi {
 
-/// An operation that goes on whenever this process calls MPI, whatever for: other ranks may wait for this rank's part
-/// in it while it waits for another.
+/// An operation that advances whenever this process calls MPI for any reason: other ranks may wait for this rank's part
+/// in it while it waits for another operation.
 class UnderWay {
  public:
   virtual ~UnderWay() = default;
   bool done() const { return done_; }
-  /// After it is done: what went wrong, if anything.
+  /// After completion: throws the error, if any.
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
-  /// About how much it moves.
+  /// The approximate number of bytes that it moves.
   virtual std::int64_t bytes() const = 0;
 
  protected:
-  /// Goes on as far as it can without waiting; true once it is complete. One thread at a time.
+  /// Advances as far as possible without waiting; true once it is complete. One thread at a time.
   virtual bool move() = 0;
 
  private:
@@ -40,29 +40,29 @@ class UnderWay {
   std::exception_ptr error_;
 };
 
-/// From now on `operation` goes on, until it is done. Returns its state. `look_around` is called about every 50 ms of
-/// waiting and may throw.
+/// Registers `operation`, which then advances until it is complete. Returns its state. `look_around` is called about
+/// every 50 ms while waiting and may throw.
 Backend::Pending start(std::shared_ptr<UnderWay> operation, std::function<void()> look_around);
 
-/// Advances all operations of this process as far as they go, unless another thread is at it. Whether any was
-/// completed.
+/// Advances all operations of this process as far as possible, unless another thread is doing so. Returns whether an
+/// operation completed.
 bool advance_all();
-/// Whether there are any.
+/// Whether any operation is pending.
 bool any_under_way();
 
-/// Calls `step` until it returns true: without pauses for as long as moving `bytes` may well take, then with pauses
-/// that grow to 0.2 ms. (MPI moves data only while it is called, so pauses would stretch a transfer.) `look_around` is
-/// called about every 50 ms and may throw. False when `timeout` passed. All operations go on meanwhile.
+/// Calls `step` until it returns true: without pauses for about the time that moving `bytes` may take, then with pauses
+/// that grow to 0.2 ms. (MPI moves data only while it is called, so pauses would slow a transfer.) `look_around` is
+/// called about every 50 ms and may throw. False when `timeout` passed. All operations advance meanwhile.
 bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::milliseconds timeout,
           const std::function<void()>& look_around = nullptr);
 
-/// Pending requests with the tensors and the communicator they use. MPI cannot cancel a collective, so when this
-/// object is destroyed before they are complete, all that is kept until the process ends. (By the standard, a
-/// communicator may be freed while operations are pending, but Open MPI's collectives go on using it.)
+/// Pending requests with the tensors and the communicator that they use. MPI cannot cancel a collective, so if this
+/// object is destroyed before they are complete, all of this is kept until the process ends. (By the standard, a
+/// communicator may be freed while operations are pending, but Open MPI's collectives continue to use it.)
 class Requests : public UnderWay {
  public:
-  /// Without a communicator for operations on MPI's own, which is never freed. `memory`: whatever owns what else is
-  /// read and written.
+  /// No communicator for operations on MPI's own communicator, which is never freed. `memory`: the owner of other
+  /// memory that is read and written.
   explicit Requests(std::vector<at::Tensor> tensors, std::shared_ptr<const Communicator> communicator = nullptr,
                     std::shared_ptr<const void> memory = nullptr)
       : used_(std::make_unique<Used>(Used{std::move(tensors), std::move(communicator), std::move(memory)})) {}
@@ -70,13 +70,13 @@ class Requests : public UnderWay {
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
 
-  /// For MPI to fill in; stays in place until the next call.
+  /// A request that MPI fills in; the pointer is valid until the next call.
   MPI_Request* add();
 
-  /// Makes progress; true once all are complete. Not for requests that were given to `start`.
+  /// Advances the requests; true once all are complete. Not for requests that were passed to `start`.
   bool complete();
 
-  /// Of all tensors; some may be undefined, such as gather's output on other ranks than root.
+  /// The size of all tensors; some may be undefined, such as gather's output on ranks other than root.
   std::int64_t bytes() const override;
 
  protected:

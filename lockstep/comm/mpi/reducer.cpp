@@ -1,4 +1,4 @@
-// A reduction as messages of MPI: at most two of its exchanges are under way at a time.
+// A reduction as MPI messages: at most two of its exchanges are pending at a time.
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/reducer.h>
 
@@ -43,7 +43,7 @@ class MpiReduction : public UnderWay {
 
  private:
   void post(int k) {
-    // The reduction too: messages arrive in memory that it owns.
+    // The reduction is kept too, because messages arrive in memory that it owns.
     auto requests = std::make_unique<Requests>(kept_, comm_, reduction_);
     const auto exchange = reduction_->exchange(k);
     for (const auto& message : exchange.receives) {

@@ -16,7 +16,8 @@ class MpiReducer {
   /// Collective over the group; messages of reductions have their own communicator.
   explicit MpiReducer(const BackendContext& context);
 
-  /// Ranks call it in one order. `kept`, the memory of `call`, is held until it is done. `look_around` as in `poll`.
+  /// All ranks call it in the same order. `kept`, the memory of `call`, is held until completion. `look_around` as in
+  /// `poll`.
   Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept, std::function<void()> look_around);
 
  private:

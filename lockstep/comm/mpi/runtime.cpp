@@ -21,13 +21,13 @@
 namespace lockstep::detail::mpi {
 namespace {
 
-// MPI is a state of the whole process, and so is whether it may be finalized.
+// MPI is a state of the whole process, and so is the permission to finalize it.
 std::atomic<bool>& may_finalize() {
   static std::atomic<bool> value{true};
   return value;
 }
 
-/// MPI_Initialized and MPI_Finalized may be asked at any time, and do not fail.
+/// MPI_Initialized and MPI_Finalized may be called at any time, and do not fail.
 bool flag_of(int (*question)(int*)) noexcept {
   int flag = 0;
   question(&flag);
@@ -41,8 +41,8 @@ constexpr std::string_view kEndedByMpi =
     "an "
     "mpirun of its own, or pass MASTER_ADDR and MASTER_PORT to both (-x), where ranks meet without MPI\n";
 
-// While it lives, a child process waits to say what MPI's messages do not: an MPI_Init that fails ends its process, and
-// leaves no time for more. The child makes system calls only, as this process may have threads.
+// While it exists, a child process waits to print information that MPI's messages lack: an MPI_Init that fails ends its
+// process at once. The child makes system calls only, because this process may have threads.
 class LastWords {
  public:
   explicit LastWords(std::string_view words) {
@@ -73,13 +73,14 @@ class LastWords {
   pid_t child_ = -1;
 };
 
-// The process that started MPI. A child that it forks runs the same handlers when it exits, and must leave MPI alone.
+// The process that started MPI. A child that it forks runs the same exit handlers, and must not call MPI.
 std::atomic<pid_t>& own_process() {
   static std::atomic<pid_t> value{0};
   return value;
 }
 
-// MPI_Finalize waits for all ranks. After a failure they may wait for this one; mpirun ends them when it ends without.
+// MPI_Finalize waits for all ranks. After a failure the other ranks may wait for this one; if it ends without
+// MPI_Finalize, mpirun ends them.
 void finalize_at_exit(int status, void*) {
   if (status == 0 && may_finalize() && own_process() == ::getpid() && running()) MPI_Finalize();
 }
@@ -95,7 +96,7 @@ void start() {
   int provided = MPI_THREAD_SINGLE;
   const LastWords words(kEndedByMpi);
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-  // An error is told as an Error instead of ending the process.
+  // MPI returns an error code, which becomes an Error, instead of ending the process.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   own_process() = ::getpid();
   ::on_exit(finalize_at_exit, nullptr);
@@ -115,7 +116,7 @@ void check(int code, std::string_view what) {
 
 namespace {
 
-// MPI's number of each rank of the group.
+// The MPI rank of each rank of the group.
 std::vector<int> mpi_ranks(const BackendContext& context) {
   int mine = 0;
   int job_size = 0;
@@ -154,11 +155,11 @@ class GroupOfRanks {
   MPI_Group group_ = MPI_GROUP_NULL;
 };
 
-// Keeps groups that are made at the same time on different threads apart.
+// Distinguishes groups that are created at the same time on different threads.
 int creation_tag(const std::string& name) {
   unsigned hash = 0;
   for (const char c : name) hash = hash * 31 + static_cast<unsigned char>(c);
-  return static_cast<int>(hash % 32767);  // the largest tag every MPI has
+  return static_cast<int>(hash % 32767);  // the largest tag that every MPI supports
 }
 
 }  // namespace

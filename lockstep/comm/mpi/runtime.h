@@ -1,6 +1,6 @@
-// The MPI library of this process: starting, finalizing, checking return codes, and the communicator of a group.
+// The MPI library of this process: start, finalization, checks of return codes, and the communicator of a group.
 //
-// MPI's C interface, without the C++ one that some headers still add, and that would need another library.
+// MPI's C interface, without the C++ interface that some headers still add and that would need another library.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -14,25 +14,25 @@
 namespace lockstep::detail::mpi {
 
 /// Starts MPI if needed. If Lockstep started MPI, it also finalizes it when the process exits, unless a group failed:
-/// finalizing waits for the other ranks, which may be gone. MPI must then end the job by itself, as mpirun does.
+/// finalization waits for the other ranks, which may be lost. MPI must then end the job by itself, as mpirun does.
 ///
-/// Asks for MPI_THREAD_MULTIPLE, so that works may be waited for on any thread. An MPI that gives less, or that the
-/// program started with less, must be called from one thread at a time.
+/// Requests MPI_THREAD_MULTIPLE, so that any thread may wait for works. With an MPI that provides less, or that the
+/// program started with less, only one thread at a time may call it.
 void start();
 
-/// A group failed: do not finalize.
+/// Records that a group failed, so that MPI is not finalized.
 void never_finalize();
 
-/// Whether MPI can be called: started and not finalized.
+/// Whether MPI can be called: it is started and not finalized.
 bool running() noexcept;
 
-/// Error(peer_lost) with MPI's own words unless `code` is MPI_SUCCESS; `what` is the function called.
+/// Error(peer_lost) with MPI's own message unless `code` is MPI_SUCCESS; `what` is the name of the function.
 void check(int code, std::string_view what);
 
 /// The communicator of a group.
 class Communicator {
  public:
-  /// Made through the store: the group's ranks may be numbered otherwise than MPI's. Error(unsupported) when the
+  /// Created through the store, because the group's ranks may have other numbers in MPI. Error(unsupported) when the
   /// processes are not one MPI job.
   explicit Communicator(const BackendContext& context);
   ~Communicator();

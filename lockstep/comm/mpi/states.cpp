@@ -1,4 +1,4 @@
-// Runs of bytes for MPI, and receives in their order.
+// Blocks of bytes for MPI, and receives in their order.
 #include <lockstep/comm/mpi/states.h>
 
 #include <lockstep/base/error.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-// pieces * 2^30 bytes and a rest, one after the other.
+// pieces * 2^30 bytes, followed by the remaining bytes.
 MPI_Datatype make_long_type(std::int64_t bytes) {
   const auto pieces = static_cast<int>(bytes / kPiece);
   const auto rest = static_cast<int>(bytes % kPiece);
@@ -43,11 +43,11 @@ RequestBlock::RequestBlock(std::int64_t bytes) : count_(1) {
 }
 
 RequestBlock::~RequestBlock() {
-  // MPI keeps a freed type until the operations that use it are done.
+  // MPI keeps a freed type until the operations that use it are complete.
   if (type_ != MPI_BYTE && running()) MPI_Type_free(&type_);
 }
 
-// First the messages before it, then the length of its own, then its content.
+// Waits for the earlier messages, then receives the length of its own message, then the content.
 class Inbox::Receive : public UnderWay {
  public:
   Receive(MPI_Comm comm, at::Tensor bytes, int source, int tag, std::shared_ptr<Receive> before)
@@ -64,7 +64,7 @@ class Inbox::Receive : public UnderWay {
   }
 
  private:
-  // The next message of this source and tag is that of a later receive.
+  // The next message of this source and tag belongs to a later receive.
   bool took_message() const { return content_ || done(); }
 
   bool start_content() {

@@ -1,4 +1,4 @@
-// Receives of MPI, and the datatypes of what moves.
+// Receives of MPI, and the datatypes of the data.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -13,8 +13,8 @@
 
 namespace lockstep::detail::mpi {
 
-/// A run of bytes as "count times type", also above the 2^31 - 1 that MPI can count to: then it is one element of a
-/// type of its own.
+/// A block of bytes as "count times type". For more than the 2^31 - 1 that MPI can count, it is one element of a
+/// separate type.
 class RequestBlock {
  public:
   explicit RequestBlock(std::int64_t bytes);
@@ -30,7 +30,7 @@ class RequestBlock {
   MPI_Datatype type_ = MPI_BYTE;
 };
 
-/// Receives of one group. The n-th message sent with a tag is taken by the n-th receive, whatever the order of the
+/// Receives of one group. The n-th receive takes the n-th message that was sent with its tag, whatever the order of the
 /// waits.
 class Inbox {
  public:

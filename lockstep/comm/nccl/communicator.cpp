@@ -49,7 +49,7 @@ Communicator::Communicator(Communicator& parent, int rank, const Patience& patie
   const auto split = [&](ncclComm_t comm) { return ncclCommSplit(comm, 0, rank, &comm_, &config); };
   try {
     parent.launch("ncclCommSplit", split, patience);
-    // NCCL fills in comm_ once the parent is out of progress.
+    // NCCL sets comm_ when the parent is no longer in progress.
     settle("ncclCommSplit", ncclSuccess, patience);
   } catch (...) {
     abort();

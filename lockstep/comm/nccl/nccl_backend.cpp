@@ -1,4 +1,4 @@
-// CUDA tensors over NCCL, beside a backend for the CPU, over which ranks meet, compare calls and notice losses.
+// CUDA tensors over NCCL, beside a backend for the CPU, which does the rendezvous, compares calls and detects losses.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// NCCL reads variables alone. What the user says to NCCL itself holds.
+// NCCL reads only variables. A value that the user set for NCCL itself has precedence.
 void tell_interface() {
   if (const auto name = find(current_environment(), "LOCKSTEP_SOCKET_IFNAME")) {
     ::setenv("NCCL_SOCKET_IFNAME", name->c_str(), /*overwrite=*/0);
@@ -129,7 +129,7 @@ class NcclBackend : public Backend {
   void abort() noexcept override { watch_.abort(); }
 
  private:
-  /// A part of a tensor on its way between this rank and `peer`.
+  /// A part of a tensor that is sent to or received from `peer`.
   struct Part {
     enum Direction { sent, received };
     Direction direction;
@@ -155,7 +155,7 @@ class NcclBackend : public Backend {
     return std::make_shared<nccl::Communicator>(id, rank_, size_, patience);
   }
 
-  // Nothing may run on a communicator that is split or closed. The watch looks after what does.
+  // Nothing may run on a communicator that is split or closed. The watch checks the running operations.
   void drain(Clock::time_point deadline) {
     while (lane_.last() && !lane_.last()->is_complete() && !watch_.is_over()) {
       if (Clock::now() >= deadline) fail(ErrorKind::timeout, "nccl", "the device did not complete its work in time");
@@ -193,7 +193,7 @@ class NcclBackend : public Backend {
     });
   }
 
-  // All of them at once, so that their order does not matter.
+  // All parts are started together, so their order does not matter.
   Pending start_parts(const Call& call, const at::Tensor& output, const at::Tensor& input, std::size_t bytes,
                       const std::vector<Part>& parts) {
     return start(call, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
@@ -220,7 +220,7 @@ class NcclBackend : public Backend {
   const std::function<void()> check_;
   Lane lane_;
   std::shared_ptr<nccl::Communicator> communicator_;
-  DeviceWatch watch_;  ///< last: its thread uses the others
+  DeviceWatch watch_;  ///< last: its thread uses the other members
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How NCCL calls dtypes and reductions.
+// NCCL's names of dtypes and reductions.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -11,13 +11,13 @@
 
 namespace lockstep::detail::nccl {
 
-/// How a dtype is reduced.
+/// How NCCL reduces a dtype.
 struct Reduced {
   ncclDataType_t type;
   ncclRedOp_t op;
 };
 
-/// nullopt for dtypes that NCCL does not know. Those of bool are 0 and 1, of which the larger is "any".
+/// nullopt for dtypes that NCCL lacks. The values of bool are 0 and 1, so "any" is the maximum.
 inline std::optional<Reduced> reduced(at::ScalarType dtype, ReduceOp op) {
   const auto redop = [op] {
     switch (op) {
@@ -46,7 +46,7 @@ inline std::optional<Reduced> reduced(at::ScalarType dtype, ReduceOp op) {
   }
 }
 
-/// The dtype in which NCCL reduces one that it does not know, with the same results; nullopt where there is none.
+/// The dtype in which NCCL reduces a dtype that it lacks, with the same results; nullopt where there is none.
 inline std::optional<at::ScalarType> stand_in(at::ScalarType dtype) {
   return dtype == at::kShort ? std::optional(at::kInt) : std::nullopt;
 }

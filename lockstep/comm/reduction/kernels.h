@@ -1,5 +1,5 @@
 // Kernels for the element-wise reduction of several buffers into one or more, used by all reducing collectives here,
-// and the element types that they know, without libtorch.
+// and the element types that they support, without libtorch.
 #pragma once
 
 #include <lockstep/base/instruction_sets.h>
@@ -48,8 +48,8 @@ constexpr std::string_view name(DType dtype) {
   return "?";
 }
 
-/// The fastest kernel this machine runs; nullptr when the pair has no meaning: mean of integers or bool, anything of a
-/// dtype that can only be moved.
+/// The fastest kernel that this machine can run; nullptr when the pair has no meaning: mean of integers or bool, or any
+/// reduction of a dtype that can only be moved.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
 /// The kernel sets that this machine can run, slowest first.

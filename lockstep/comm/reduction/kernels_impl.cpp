@@ -1,9 +1,9 @@
 // The reduction loops, written once and compiled once for each instruction set (lockstep_instruction_sets): plain loops
 // that the compiler turns into vector code.
 //
-// This file must define nothing with external linkage but its one table: an inline function compiled here for AVX-512
-// could otherwise be the copy the linker keeps for everybody. So it uses no library code at all. No multiply and add
-// may be contracted into one here (-ffp-contract=off), or the sets would round differently.
+// This file must define nothing with external linkage except its table: an inline function compiled here for AVX-512
+// could otherwise be the copy that the linker keeps for the whole program. So it uses no library code at all. Multiply
+// and add must not be contracted into one instruction here (-ffp-contract=off), or the sets would round differently.
 #include <lockstep/comm/reduction/kernel_table.h>
 #include <lockstep/comm/reduction/order.h>
 
@@ -137,7 +137,7 @@ struct Mean : Sum {
   }
 };
 
-// The same bits without a division, which the processor takes long for.
+// The same bits without a division, which is slow on the processor.
 struct MeanOfPowerOfTwo : Sum {
   template <typename A>
   static A finish(A value, int n) {
@@ -172,7 +172,7 @@ struct Max : AsItIs {
 
 // --- the loops -------------------------------------------------------------------------------------------------------
 
-// Elements of one round: the accumulators and a piece of every buffer stay in the first-level cache.
+// Elements per iteration: the accumulators and a piece of every buffer stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
 // Sources that one pass over a block combines in registers.
@@ -206,7 +206,8 @@ void pointers_of(const std::byte* const* sources, std::size_t first, const T* (&
   for (int s = N; s < kMost; ++s) from[s] = nullptr;
 }
 
-// A few sources, no accumulator in memory: the hot case. `ivdep`: buffers are equal or apart.
+// A few sources, without an accumulator in memory: the most frequent case. `ivdep`: buffers are equal or do not
+// overlap.
 template <int N, typename T, typename Op>
 void few_to_one(const T* const (&from)[kMost], T* to, std::size_t first, std::size_t end) {
   using W = Widen<T>;
@@ -218,7 +219,7 @@ template <int N, typename T, typename Op>
 void few_to_two(const T* const (&from)[kMost], T* to, T* second, std::size_t count) {
   using W = Widen<T>;
   if constexpr (sizeof(T) < sizeof(typename W::Acc)) {
-    // The compiler finds no vector code for two stores of a narrow float.
+    // The compiler cannot vectorize two stores of a narrow float.
     for (std::size_t first = 0; first < count; first += kBlock) {
       const std::size_t end = count - first < kBlock ? count : first + kBlock;
       few_to_one<N, T, Op>(from, to, first, end);
@@ -242,7 +243,7 @@ void reduce_few(const std::byte* const* sources, std::byte* const* targets, int 
   few_to_two<N, T, Op>(from, target_at<T>(targets, 0, 0), target_at<T>(targets, 1, 0), count);
 }
 
-// acc = the tree over N sources, or acc combined with that.
+// acc = the tree over N sources, or acc combined with this tree.
 template <int N, bool kOnto, typename T, typename Op, typename Acc>
 void few_into(const std::byte* const* sources, Acc* acc, std::size_t first, std::size_t count) {
   const T* from[kMost];
@@ -268,7 +269,7 @@ void combine_blocks(Acc* acc, const Acc* other, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) acc[i] = Op::combine(acc[i], other[i]);
 }
 
-// acc = the tree over n sources. Goes log2(n) deep.
+// acc = the tree over n sources. Recursion depth is log2(n).
 template <typename T, typename Op, typename Acc>
 void tree_into(const std::byte* const* sources, int n, Acc* acc, std::size_t first, std::size_t count) {
   if (n <= kMost) return few_into<false, T, Op>(sources, n, acc, first, count);
@@ -310,7 +311,7 @@ void reduce_mean(const std::byte* const* sources, int n_sources, std::byte* cons
   (power_of_two ? reduce<T, MeanOfPowerOfTwo> : reduce<T, Mean>)(sources, n_sources, targets, n_targets, count);
 }
 
-// Columns by ReduceOp. Floating-point numbers have a mean.
+// Columns are ordered by ReduceOp. Only floating-point numbers have a mean.
 template <typename T, bool kHasMean = false>
 constexpr void fill_row(ReduceKernel (&row)[KernelTable::kOps]) {
   row[0] = reduce<T, Sum>;
@@ -320,7 +321,7 @@ constexpr void fill_row(ReduceKernel (&row)[KernelTable::kOps]) {
   row[4] = reduce<T, Product>;
 }
 
-// Rows by DType.
+// Rows are ordered by DType.
 constexpr KernelTable make_table() {
   KernelTable table{};
   fill_row<float, true>(table.at[0]);

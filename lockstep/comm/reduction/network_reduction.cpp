@@ -1,4 +1,4 @@
-// The schedule of a reduction by slices: pieces are exchanged, added up along the sum tree, and then handed out.
+// The schedule of a reduction by slices: pieces are exchanged, added up along the sum tree, and then sent to the ranks.
 #include <lockstep/comm/reduction/network_reduction.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::size_t kLine = 64;  // bytes: a multiple of every element
 
-/// Up to here one step with all bytes is faster than two with a part of them.
+/// Up to this size one step with all bytes is faster than two steps with parts of them.
 constexpr std::size_t kWhole = 64 << 10;  // bytes that arrive at a rank
 
-/// Of a slice, in one exchange: large enough for the network, small enough that what arrives is added up from the
-/// cache.
+/// The bytes of a slice in one exchange: large enough for the network, and small enough to be added up from the cache
+/// after arrival.
 constexpr std::size_t kPiece = 256 << 10;
 
 /// Elements are combined in blocks whose partial sums stay in the first-level cache.
@@ -52,7 +52,7 @@ NetworkReduction::NetworkReduction(NetworkCall call) : call_(std::move(call)) {
   piece_bytes_ = std::max(kLine, up_to_line(whole_ ? longest : std::min(longest, kPiece)));
   pieces_ = static_cast<int>((longest + piece_bytes_ - 1) / piece_bytes_);
 
-  // Not initialized: it is written by the network first.
+  // Not initialized, because the network writes it first.
   const std::size_t depth = pieces_ > 1 ? 2 : 1;
   received_bytes_ = foreign * piece_bytes_;
   if (slices_[static_cast<std::size_t>(call_.rank)].bytes() > 0) {
@@ -74,12 +74,12 @@ NetworkReduction::Slice NetworkReduction::piece_of(int rank, int piece) const {
   return {begin, std::min(slice.end, begin + piece_bytes_)};
 }
 
-// Of other ranks' slices.
+// Whether `rank` receives the results of other ranks' slices.
 bool NetworkReduction::gets_results(int rank) const {
   return call_.kind == ResultOf::all_reduce || (call_.kind == ResultOf::reduce && rank == call_.root);
 }
 
-// What `rank` brought of this rank's slice, in the `nth` of its subtrees.
+// The contribution of `rank` to this rank's slice, in the `nth` of its subtrees.
 const std::byte* NetworkReduction::source(int rank, std::size_t nth, int piece) const {
   if (rank == call_.rank) return call_.input + nth * call_.bytes + piece_of(rank, piece).begin;
   std::size_t before = nth;
@@ -89,7 +89,7 @@ const std::byte* NetworkReduction::source(int rank, std::size_t nth, int piece) 
   return received_.get() + static_cast<std::size_t>(piece % 2) * received_bytes_ + before * piece_bytes_;
 }
 
-// Where this rank's slice goes.
+// The address of this rank's slice in the result.
 std::byte* NetworkReduction::result(int piece) {
   if (results_) return results_.get() + static_cast<std::size_t>(piece % 2) * piece_bytes_;
   const std::size_t begin = piece_of(call_.rank, piece).begin;
@@ -100,11 +100,11 @@ std::byte* NetworkReduction::result(int piece) {
 NetworkReduction::Exchange NetworkReduction::exchange(int k) {
   Exchange now;
   const int me = call_.rank;
-  // From the next rank on: not all at the same one at the same time.
+  // Starts at the next rank, so that not all ranks send to the same rank at the same time.
   for (int step = 1; step < size(); ++step) {
     const int to = (me + step) % size();
     const int from = (me + size() - step) % size();
-    // Results of the piece that was added up last, to whom they are for.
+    // Results of the piece that was added up last, for the ranks that need them.
     if (const int done = k - 2; done >= 0 && !whole_) {
       const Slice mine = piece_of(me, done);
       if (gets_results(to) && mine.bytes() > 0) now.sends.push_back({result(done), mine.bytes(), to});
@@ -116,7 +116,7 @@ NetworkReduction::Exchange NetworkReduction::exchange(int k) {
     if (k >= pieces_) continue;
     const Slice theirs = piece_of(to, k);
     for (std::size_t nth = 0; nth < brought_by(me).size() && theirs.bytes() > 0; ++nth) {
-      // Only read from; engines take the address of what they send as they do of what they receive.
+      // Only read, but engines take the address of data to send as non-const, like that of data to receive.
       auto* data = const_cast<std::byte*>(call_.input + nth * call_.bytes + theirs.begin);
       now.sends.push_back({data, theirs.bytes(), to});
     }
@@ -161,14 +161,14 @@ void NetworkReduction::add_up(int piece) {
   }
 }
 
-// The sum of a subtree, which may be a summand as it is: `into` is used where there is something to add.
+// The sum of a subtree, which may be a single summand without a copy: `into` is used only where there is an addition.
 const std::byte* NetworkReduction::add_up(RankRange tree, std::size_t at, std::size_t count, std::byte* into,
                                           std::byte* scratch) {
   const auto first = std::lower_bound(summands_.begin(), summands_.end(), tree.first,
                                       [](const Summand& one, int rank) { return one.tree.first < rank; });
   if (first->tree.count == tree.count) return first->data + at;
   const int left = left_of(tree.count);
-  // Not into `into`, which may be what this rank itself brought.
+  // Not into `into`, which may be this rank's own contribution.
   const std::byte* const sources[] = {
       add_up({tree.first, left}, at, count, scratch, scratch + kBlock),
       add_up({tree.first + left, tree.count - left}, at, count, scratch + kBlock, scratch + 2 * kBlock)};

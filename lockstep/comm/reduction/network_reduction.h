@@ -1,9 +1,9 @@
 // A reduction over an engine that only moves bytes: the messages and sums of each rank, in the order of the sum
 // tree. Engines carry the messages (gloo/reducer.h, mpi/reducer.h). Uses no engine, no libtorch and no clock.
 //
-// Each rank adds up one slice of the result: it gets that slice from all others, and sends the sum to the ranks that
-// need it. That is as many bytes for each rank as in a ring, in two steps instead of 2 (n - 1). Small tensors are sent
-// whole to all, in one step. Large ones are sent in pieces, of which two are under way at a time.
+// Each rank adds up one slice of the result: it receives that slice from all others, and sends the sum to the ranks
+// that need it. Each rank moves as many bytes as in a ring, in two steps instead of 2 (n - 1). Small tensors are sent
+// whole to all ranks, in one step. Large ones are sent in pieces, of which two are pending at a time.
 #pragma once
 
 #include <lockstep/comm/reduction/kernel_table.h>
@@ -25,8 +25,8 @@ struct NetworkCall {
   int rank = 0;
   int root = 0;  ///< for reduce
 
-  /// The summands of each rank: subtrees of the tree over all summands, ascending. Together they make the
-  /// whole tree. A rank that contributes only its own numbers has {rank, 1}.
+  /// The summands of each rank: subtrees of the tree over all summands, ascending. Together they form the whole tree. A
+  /// rank that contributes only its own numbers has {rank, 1}.
   std::vector<std::vector<RankRange>> brought;
   const std::byte* input = nullptr;  ///< this rank's summands, one after the other
   std::size_t bytes = 0;             ///< of each of them
@@ -35,12 +35,12 @@ struct NetworkCall {
   /// all_reduce: `bytes`, may be `input`. reduce: the same, on root only. reduce_scatter: this rank's slice.
   std::byte* output = nullptr;
 
-  /// Where each rank contributes its own numbers only, this may compute a mean and any dtype; otherwise it reduces two
-  /// or more sources to a target of the same dtype, without rounding to a narrower one.
+  /// If each rank contributes only its own numbers, the kernel may compute a mean and use any dtype. Otherwise it
+  /// reduces two or more sources to a target of the same dtype, without rounding to a narrower one.
   ReduceKernel kernel = nullptr;
 };
 
-/// Every rank has its own numbers: {{0, 1}}, {{1, 1}}, ...
+/// Every rank contributes its own numbers: {{0, 1}}, {{1, 1}}, ...
 std::vector<std::vector<RankRange>> one_each(int size);
 
 class NetworkReduction {
@@ -52,14 +52,15 @@ class NetworkReduction {
     std::size_t bytes;
     int peer;
   };
-  /// Messages between two ranks are sent and received in the order they are in here, exchange after exchange.
+  /// Messages between two ranks are sent and received in the order in which they are listed here, exchange after
+  /// exchange.
   struct Exchange {
     std::vector<Message> receives;
     std::vector<Message> sends;
   };
 
-  /// Exchanges count from 0. The driver starts exchange k, then waits until exchange k - 1 is complete (also what this
-  /// rank sends in it) and calls `finished(k - 1)`, so that two are under way.
+  /// Exchanges count from 0. The driver starts exchange k, then waits until exchange k - 1 is complete (including the
+  /// data that this rank sends in it) and calls `finished(k - 1)`, so that two are pending.
   int exchanges() const;
   Exchange exchange(int k);
   void finished(int k);
@@ -80,23 +81,23 @@ class NetworkReduction {
   void add_up(int piece);
   const std::byte* add_up(RankRange tree, std::size_t at, std::size_t count, std::byte* into, std::byte* scratch);
 
-  /// One of the summands of the piece that is added up.
+  /// One of the summands of the current piece.
   struct Summand {
     RankRange tree;
     const std::byte* data;
   };
 
   NetworkCall call_;
-  bool whole_ = false;         ///< small: each rank that needs the result adds it all up
-  bool plain_ = false;         ///< each rank contributes its own numbers only, so one kernel call does the tree
+  bool whole_ = false;         ///< small: each rank that needs the result adds up all of it
+  bool plain_ = false;         ///< each rank contributes only its own numbers, so one kernel call computes the tree
   std::vector<Slice> slices_;  ///< by the rank that adds it up
   std::size_t piece_bytes_ = 0;
   int pieces_ = 0;
 
-  // Of the piece that is under way and the one after it.
+  // For the current piece and the one after it.
   std::size_t received_bytes_ = 0;
   std::unique_ptr<std::byte[]> received_;
-  std::unique_ptr<std::byte[]> results_;  ///< where `output` has no place for this rank's slice
+  std::unique_ptr<std::byte[]> results_;  ///< where `output` has no space for this rank's slice
   std::vector<Summand> summands_;
 };
 

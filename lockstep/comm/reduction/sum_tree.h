@@ -1,10 +1,10 @@
 // The sum tree: the order in which the numbers of ranks are added up, a binary tree that depends only on the number of
 // ranks.
 //
-// Floating-point sums depend on their order. So that a job gives the same bits however its ranks are placed on hosts
-// and whichever engine it uses, all engines add in this order: the tree over n ranks adds the tree over the first m
-// to the tree over the others, where m is the largest power of two below n. For six ranks: ((0+1)+(2+3))+(4+5). Ranks
-// that share a host and follow one another mostly form whole subtrees, so only the subtrees' sums cross the network.
+// Floating-point sums depend on their order. A job must give the same bits for any placement of its ranks on hosts and
+// for any engine, so all engines add in this order: the tree over n ranks adds the tree over the first m to the tree
+// over the others, where m is the largest power of two below n. For six ranks: ((0+1)+(2+3))+(4+5). Consecutive ranks
+// that share a host mostly form whole subtrees, so only the sums of subtrees cross the network.
 #pragma once
 
 #include <lockstep/comm/reduction/order.h>

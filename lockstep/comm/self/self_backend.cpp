@@ -1,4 +1,4 @@
-// A group of one rank: every collective is a copy at most.
+// The backend of a group of one rank: every collective is at most a copy.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/work_states.h>
@@ -32,7 +32,7 @@ class SelfBackend : public Backend {
 
  private:
   static Pending copy(at::Tensor& output, const at::Tensor& input) {
-    output.copy_(input.view(output.sizes()));  // a tensor without dimensions is gathered into one of one row
+    output.copy_(input.view(output.sizes()));  // a tensor without dimensions is gathered into one with a single row
     return done();
   }
 

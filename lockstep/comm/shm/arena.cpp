@@ -1,4 +1,4 @@
-// Blocks of one anonymous file, with a part on own pages for each rank, and the search for the block of a pointer.
+// Blocks of one anonymous file, with a page-aligned part for each rank, and the search for the block of a pointer.
 #include <lockstep/comm/shm/arena.h>
 
 #include <lockstep/base/available_memory.h>
@@ -59,13 +59,13 @@ bool Arena::has_room_for(std::size_t bytes) const {
 }
 
 Arena::Made Arena::make(std::size_t bytes) {
-  // Parts of huge pages are of no use, and parts of small ones would share a page between ranks.
+  // Parts of huge pages are useless, and parts of small pages would share a page between ranks.
   const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
   const std::size_t stride = round_up(bytes, unit);
   const std::uint64_t offset = round_up(end_, unit);
   const std::size_t whole = stride * static_cast<std::size_t>(ranks_);
   const std::uint64_t mine = offset + static_cast<std::size_t>(rank_) * stride;
-  end_ = offset + whole;  // also when it fails: the other ranks count on
+  end_ = offset + whole;  // also when it fails: the other ranks assume this offset
   ++last_id_;
   const int error = commit(file_->get(), mine, stride);
   if (error != 0) return {nullptr, error};

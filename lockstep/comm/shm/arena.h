@@ -14,8 +14,8 @@
 
 namespace lockstep::shm {
 
-/// Which addresses of this process are in memory that all ranks of the group have mapped. Blocks have one part for each
-/// rank, `stride` bytes apart. Thread-safe.
+/// The addresses of this process in memory that all ranks of the group have mapped. Blocks have one part for each rank,
+/// `stride` bytes apart. Thread-safe.
 class SharedBlocks {
  public:
   explicit SharedBlocks(int rank) : rank_(rank) {}
@@ -24,7 +24,7 @@ class SharedBlocks {
   void add(std::uint32_t id, std::byte* base, std::size_t stride);
   void remove(std::uint32_t id);
 
-  /// The place of [data, data + bytes) when all of it is in this rank's part of a block; else block 0.
+  /// The place of [data, data + bytes) when the whole range is in this rank's part of a block; else block 0.
   Place find(const std::byte* data, std::size_t bytes) const;
 
  private:
@@ -38,8 +38,8 @@ class SharedBlocks {
   std::vector<Block> blocks_;
 };
 
-/// One rank's handle of a block. Its destructor gives this rank's part back to the system and unmaps the block; the
-/// other ranks give back their own parts. No collective of theirs reads a part that this rank no longer uses.
+/// One rank's handle of a block. Its destructor returns this rank's part to the system and unmaps the block; the other
+/// ranks return their own parts. Their collectives never read a part that this rank no longer uses.
 class Block {
  public:
   Block(std::shared_ptr<const UniqueFd> file, std::shared_ptr<SharedBlocks> registry, std::uint32_t id, int rank,
@@ -48,10 +48,10 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  /// This rank's part, zeros at first.
+  /// This rank's part, initially zeros.
   std::byte* part() const { return mapping_.data() + static_cast<std::size_t>(rank_) * stride_; }
   std::size_t stride() const { return stride_; }
-  /// Lets collectives use the block in place. To be called when all ranks have it.
+  /// Lets collectives use the block in place. Call it when all ranks have the block.
   void open();
 
  private:
@@ -64,22 +64,22 @@ class Block {
   Mapping mapping_;
 };
 
-/// Allocates ranges of one memory file. All ranks ask for the same sizes in the same order, so they agree on the ranges
-/// without messages; a range is never used twice, because the file may grow without limit. Not thread-safe.
+/// Allocates ranges of one memory file. All ranks allocate the same sizes in the same order, so they agree on the
+/// ranges without messages. A range is never used twice, because the file may grow without limit. Not thread-safe.
 class Arena {
  public:
   Arena(UniqueFd file, int rank, int ranks, std::shared_ptr<SharedBlocks> registry);
 
-  /// Whether there is memory for a block of `bytes` for each rank, all together. All ranks call it before any of them
-  /// makes the block: with too little memory, the kernel would kill a process instead of refusing the request.
+  /// Whether there is memory for a block of `bytes` for each rank together. All ranks call it before any of them makes
+  /// the block: with too little memory, the kernel would kill a process instead of refusing the request.
   bool has_room_for(std::size_t bytes) const;
 
-  /// `error`: why it failed here, as an errno; then there is no block.
+  /// `error`: an errno, the reason of a failure on this rank; then there is no block.
   struct Made {
     std::unique_ptr<Block> block;
     int error = 0;
   };
-  /// A block of `bytes` (at least 1) for each rank, with real memory behind this rank's part.
+  /// Makes a block of `bytes` (at least 1) for each rank, with real memory for this rank's part.
   Made make(std::size_t bytes);
 
  private:

@@ -37,7 +37,7 @@ bool Collective::enter(Endpoint& endpoint) {
   if (!endpoint.may_enter(sequence_)) return false;
   const bool stage_now = place_.block == 0 && chunks_ > 0;
   if (stage_now) {
-    // Earlier collectives may still end in a mismatch, which changes which chunk comes next.
+    // Earlier collectives may still end in a mismatch, which changes the number of the next chunk.
     if (!endpoint.all_settled_before(sequence_)) return false;
     if (contributes(endpoint) && !endpoint.chunk_free(endpoint.next_chunk())) return false;
     first_chunk_ = endpoint.take_chunks(chunks_);
@@ -134,7 +134,7 @@ std::vector<Lack> Collective::lacks(const Endpoint& endpoint) const {
 }
 
 Error Collective::mismatch(const Endpoint& endpoint) const {
-  // Ranks that say the same are named together, in the order of the first of them.
+  // Ranks with equal signatures are named together, in the order of their first ranks.
   struct Alike {
     std::string call;
     std::uint64_t trace;

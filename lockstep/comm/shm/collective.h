@@ -1,4 +1,4 @@
-// The base class of the collectives over shared memory: entering, agreement on the call, and staging.
+// The base class of the collectives over shared memory: entry, agreement on the call, and staging.
 #pragma once
 
 #include <lockstep/comm/shm/endpoint.h>
@@ -10,21 +10,22 @@
 
 namespace lockstep::shm {
 
-/// Entering, agreement, and the choice between staging and memory shared already. The phases of a collective on one
-/// rank:
+/// Entry, agreement, and the choice between staging and memory that is already shared. The phases of a collective on
+/// one rank:
 ///   1. enter: publish a header. Input in ordinary memory has its first chunk staged before, so that a small collective
-///      costs one store to be seen by the others and one look at each of them;
-///   2. settle: all ranks' headers are there; they agree, or this operation ends with Error(mismatch) everywhere and
-///      leaves no trace. When everybody's data lies in the same shared block it works in place, else through staging;
+///      costs one store to publish it and one read for each other rank;
+///   2. settle: when the headers of all ranks are there, they agree, or this operation ends with Error(mismatch) on all
+///      ranks and changes nothing. It works in place when the data of all ranks is in the same shared block, else
+///      through staging;
 ///   3. move data until done: see the derived classes.
 class Collective : public ShmOperation {
  public:
   Collective(const Signature& signature, const Place& place);
 
-  /// For Kind::refused: the reason for the other ranks. To be called before `start`.
+  /// For Kind::refused: the reason for the other ranks. Call it before `start`.
   void set_note(std::string note) { note_ = std::move(note); }
 
-  /// To be called once, in the order in which all ranks call the group's collectives.
+  /// Call it once, in the order in which all ranks call the group's collectives.
   void start(Endpoint& endpoint);
   /// Advances as far as possible without waiting.
   void advance(Endpoint& endpoint);
@@ -39,25 +40,25 @@ class Collective : public ShmOperation {
 
   /// The number of chunks when staged; the same on all ranks.
   virtual std::uint64_t chunk_count(const Endpoint& endpoint) const = 0;
-  /// Whether this rank has anything to stage.
+  /// Whether this rank has data to stage.
   virtual bool contributes(const Endpoint& endpoint) const = 0;
   /// Writes this rank's part of chunk `index` (counted from first_chunk) to its staging buffer.
   virtual void stage(Endpoint& endpoint, std::uint64_t index) = 0;
-  /// Moves the available data; true when this rank needs nothing more. `staged` chunks were written before.
+  /// Moves the available data; true when this rank needs no more data. `staged` chunks were written before.
   virtual bool advance_staged(Endpoint& endpoint) = 0;
   virtual std::vector<Lack> staged_lacks(const Endpoint& endpoint) const = 0;
-  /// This rank's share of the work in shared memory; afterwards the others must do theirs.
+  /// This rank's share of the work in shared memory; afterwards the other ranks must do theirs.
   virtual void share_in_place(Endpoint& endpoint) = 0;
 
   std::uint64_t chunks() const { return chunks_; }
-  /// Chunks this rank has staged so far.
+  /// The number of chunks that this rank has staged.
   std::uint64_t staged() const { return staged_; }
-  /// Stages the next chunk and tells the others, if there is a next and its buffer is free.
+  /// Stages the next chunk and publishes it, if there is a next one and its buffer is free.
   bool stage_next(Endpoint& endpoint);
   /// Whether `rank` has staged chunk `index`.
   bool is_staged(const Endpoint& endpoint, int rank, std::uint64_t index) const;
   Lack staging_lack(const Endpoint& endpoint) const;
-  /// The address of `rank`'s data, once all headers are known to name one block.
+  /// The address of `rank`'s data, once all headers are known to name the same block.
   std::byte* shared_address(const Endpoint& endpoint, int rank) const;
 
  private:
@@ -75,7 +76,7 @@ class Collective : public ShmOperation {
   Stage stage_ = Stage::waits;
   bool agrees_ = true;
   bool in_one_block_;
-  int seen_ = 0;  // ranks below have entered
+  int seen_ = 0;  // all ranks below this one have entered
   bool took_chunks_ = false;
   bool did_share_ = false;
   std::uint64_t sequence_ = 0;

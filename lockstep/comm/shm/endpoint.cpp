@@ -1,4 +1,4 @@
-// A rank's counters in the segment, published with release stores, and which chunks and headers may be used again.
+// A rank's counters in the segment, published with release stores, and the checks which chunks and headers are free.
 #include <lockstep/comm/shm/endpoint.h>
 #include <lockstep/comm/shm/spin_then_sleep.h>
 
@@ -8,7 +8,7 @@
 namespace lockstep::shm {
 namespace {
 
-// Whether all of `seen` reach `needed`, after a fresh look at those that did not.
+// Whether all values of `seen` reach `needed`, after a new read of those that did not.
 template <typename Load>
 bool all_reach(std::vector<std::uint64_t>& seen, std::uint64_t needed, const Load& load) {
   for (std::size_t rank = 0; rank < seen.size(); ++rank) {

@@ -1,5 +1,5 @@
-// One rank's view of the segment (what it has published so far, and the last values it read of the others), and the
-// operations that use it.
+// One rank's view of the segment (the values that it has published, and the last values that it read from the others),
+// and the operations that use it.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -14,8 +14,8 @@
 
 namespace lockstep::shm {
 
-/// The position of a tensor in a block of shared memory, if it is in one: the block is mapped on every rank, each
-/// rank's part `stride` bytes after that of the rank before.
+/// The position of a tensor in a block of shared memory, if it is in one. The block is mapped on every rank, with the
+/// part of each rank `stride` bytes after that of the previous rank.
 struct Place {
   std::uint32_t block = 0;   ///< 0: in ordinary memory
   std::uint64_t offset = 0;  ///< in the rank's part
@@ -25,9 +25,9 @@ struct Place {
   std::byte* address(int rank, std::uint64_t at) const { return base + static_cast<std::size_t>(rank) * stride + at; }
 };
 
-/// Collectives are numbered by `next_sequence`; a rank enters, settles and completes them in that order.
-/// Settling decides, from the headers of all ranks, whether the ranks agree and which chunks of the
-/// staging memory the collective takes; as all ranks decide alike, they count the same chunks. Not thread-safe.
+/// Collectives are numbered by `next_sequence`; a rank enters, settles and completes them in that order. Settling
+/// decides, from the headers of all ranks, whether the ranks agree and which chunks of the staging memory the
+/// collective takes. All ranks decide alike, so they count the same chunks. Not thread-safe.
 class Endpoint {
  public:
   Endpoint(const Segment& segment, int rank);
@@ -39,22 +39,22 @@ class Endpoint {
 
   std::uint64_t next_sequence() { return ++submitted_; }
 
-  /// Whether `sequence` is next to be entered and its header may be overwritten.
+  /// Whether `sequence` is the next to be entered and its header may be overwritten.
   bool may_enter(std::uint64_t sequence);
   void enter(std::uint64_t sequence, const Signature& signature, std::uint64_t hash, const Place& place,
              bool holds_chunk, std::string_view note);
-  /// The header of another rank (or this one), nullptr as long as that rank has not entered `sequence`.
+  /// The header of any rank, nullptr as long as that rank has not entered `sequence`.
   const Header* entered(int rank, std::uint64_t sequence);
 
   bool all_settled_before(std::uint64_t sequence) const { return settled_ + 1 == sequence; }
   void settle(std::uint64_t sequence) { settled_ = sequence; }
   void complete(std::uint64_t sequence);
 
-  /// Takes the next `count` chunks for a collective that is next to settle; returns the first.
+  /// Takes the next `count` chunks for a collective that is the next to settle; returns the first.
   std::uint64_t take_chunks(std::uint64_t count);
   void give_back_chunks(std::uint64_t count) { taken_ -= count; }
   std::uint64_t next_chunk() const { return taken_; }
-  /// Whether this rank may write chunk `chunk`: all ranks are done with the former content of its buffer.
+  /// Whether this rank may write chunk `chunk`: all ranks have finished with the former content of its buffer.
   bool chunk_free(std::uint64_t chunk);
   std::uint64_t consumed() const { return consumed_; }
 
@@ -63,13 +63,13 @@ class Endpoint {
   void publish_consumed(std::uint64_t chunks);
   void publish_direct(std::uint64_t sequence);
 
-  /// Wakes the ranks that wait for something published since the last call.
+  /// Wakes the ranks that wait for data published since the last call.
   void flush();
 
-  /// Counts everything this rank published: unchanged means that nothing moved.
+  /// The count of everything that this rank published: if it is unchanged, nothing moved.
   std::uint64_t activity() const { return activity_; }
 
-  /// For messages: ranks whose header of `sequence - headers` or whose staging keeps this rank from going on.
+  /// For messages: ranks whose header of `sequence - headers` or whose staging blocks this rank.
   std::vector<int> ranks_not_completed(std::uint64_t sequence) const;
   std::vector<int> ranks_not_consumed(std::uint64_t chunk) const;
 
@@ -82,16 +82,16 @@ class Endpoint {
   std::uint64_t entered_ = 0;
   std::uint64_t settled_ = 0;
   std::uint64_t completed_ = 0;
-  std::uint64_t taken_ = 0;     // chunks, by collectives that settled or are next to
-  std::uint64_t consumed_ = 0;  // chunks of others this rank is done with
+  std::uint64_t taken_ = 0;     // chunks, by collectives that have settled or are the next to settle
+  std::uint64_t consumed_ = 0;  // chunks of others that this rank has finished with
   std::uint64_t activity_ = 0;
-  bool unheard_ = false;  // something was published after the last flush
-  // Last seen of each rank; this rank's own entries never hold anything up.
+  bool unheard_ = false;  // data was published after the last flush
+  // The last values read from each rank; this rank's own entries never block.
   std::vector<std::uint64_t> completed_seen_;
   std::vector<std::uint64_t> consumed_seen_;
 };
 
-/// The ranks that an operation waits for, and what they have not done: "has not entered it".
+/// The ranks that an operation waits for, and the step that they have not done: "has not entered it".
 struct Lack {
   std::vector<int> ranks;
   std::string_view what;
@@ -107,15 +107,15 @@ class ShmOperation {
 
   std::string_view name() const { return name_; }
   bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Once done: throws the error it failed with, if any.
+  /// After completion: throws the error with which it failed, if any.
   void rethrow() const {
     if (error_) throw *error_;
   }
 
-  /// All that blocks it now; empty when it is done or only waits for operations before it. For the slow path.
+  /// All causes that block it now; empty when it is complete or only waits for earlier operations. For the slow path.
   virtual std::vector<Lack> lacks(const Endpoint& endpoint) const = 0;
 
-  /// Ends it. The first call counts.
+  /// Ends the operation. Only the first call counts.
   void finish() { done_.store(true, std::memory_order_release); }
   void finish_with(Error error) {
     if (done()) return;

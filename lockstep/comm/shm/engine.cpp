@@ -13,7 +13,7 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{50};  // of sleep, between looks at whether the others still live
+constexpr std::chrono::milliseconds kSlice{50};  // sleep between checks for lost ranks
 
 void relax_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -125,7 +125,7 @@ void Engine::check(ShmOperation& operation) {
 }
 
 void Engine::sleep(ShmOperation& operation, Clock::time_point until, Lock& lock) {
-  // One rank of each lack: who comes last is found by and by, and nobody wakes for the others in between.
+  // One rank of each lack. The last rank is found step by step, and the ranks in between need not wake this one.
   std::vector<int> publishers;
   for (const Lack& lack : lacks_before(operation)) {
     if (!lack.ranks.empty()) publishers.push_back(lack.ranks.front());
@@ -144,7 +144,7 @@ void Engine::sleep(ShmOperation& operation, Clock::time_point until, Lock& lock)
 
 std::vector<Lack> Engine::lacks_before(const ShmOperation& operation) const {
   std::vector<Lack> lacks = operation.lacks(endpoint_);
-  // A collective may also wait for its turn: then what holds up the ones before it counts too.
+  // A collective may also wait for its turn: then the causes that block the earlier ones count too.
   for (const auto& collective : collectives_) {
     if (collective.get() == &operation) break;
     if (collective->done()) continue;
@@ -175,7 +175,7 @@ void Engine::note_unfinished() noexcept {
   unfinished_.store(!collectives_.empty() || !messages_.empty(), std::memory_order_relaxed);
 }
 
-// Only messages of the wrong size and lack of memory can go wrong here; no operation could go on after either.
+// Only messages of the wrong size and lack of memory can fail here; no operation could continue after either.
 template <typename Step>
 void Engine::fail_on_error(const Step& step) noexcept {
   try {
@@ -196,7 +196,7 @@ std::optional<Failure::Cause> Engine::gone(int rank) const {
   return std::nullopt;
 }
 
-// All ranks that hold the operation up, in order, each once.
+// All ranks that block the operation, in order, without duplicates.
 std::vector<int> Engine::awaited(const ShmOperation& operation) const {
   std::vector<int> ranks;
   for (const Lack& lack : lacks_before(operation)) ranks.insert(ranks.end(), lack.ranks.begin(), lack.ranks.end());
@@ -212,7 +212,7 @@ void Engine::check_peers(const ShmOperation& operation) {
     if (const auto cause = gone(rank)) gone_ranks.emplace_back(rank, *cause);
   }
   if (!gone_ranks.empty()) {
-    advance();  // they may have done their part before they went
+    advance();  // they may have completed their part before they ended
     const std::vector<int> still = awaited(operation);
     for (const auto& [rank, cause] : gone_ranks) {
       if (!std::binary_search(still.begin(), still.end(), rank)) continue;
@@ -238,7 +238,7 @@ void Engine::report(Failure::Cause cause, int culprit) noexcept {
   failure.culprit = culprit;
   failure.reporter = options_.rank;
   failure.state.store(Failure::ready, std::memory_order_release);
-  wake_sleepers(segment_, options_.rank);  // those who sleep for other ranks look every slice
+  wake_sleepers(segment_, options_.rank);  // ranks that sleep for other ranks check after every slice
 }
 
 void Engine::fail_all(const Error& error) noexcept {

@@ -21,23 +21,23 @@ namespace lockstep::shm {
 
 struct EngineOptions {
   int rank = 0;
-  int cpus = 1;                     ///< that the group's ranks may run on, all together
+  int cpus = 1;                     ///< CPUs on which the group's ranks may run, all together
   std::vector<int> world_ranks;     ///< for messages, by rank; empty: not named
   std::vector<UniqueFd> lifelines;  ///< by rank: readable once that process has ended; empty or closed: not watched
-  /// Called every 50 ms of waiting with the ranks waited for; may throw to end the wait.
+  /// Called every 50 ms while waiting, with the ranks that are waited for; may throw to end the wait.
   std::function<void(const std::vector<int>&)> while_waiting;
 };
 
 /// Operations make progress only inside calls of this class: there is no thread. Every call advances all operations as
-/// far as possible. Thread-safe, though ranks must agree on the order of collectives.
+/// far as possible. Thread-safe, but all ranks must call collectives in the same order.
 ///
-/// Errors: peer_lost when a rank that is waited for has died or left or when another rank says so; timeout. After
+/// Errors: peer_lost when a rank that is waited for has died or left, or when another rank reports this; timeout. After
 /// peer_lost every call throws it again.
 class Engine {
  public:
   /// `memory` keeps the segment mapped.
   Engine(const Segment& segment, std::shared_ptr<void> memory, EngineOptions options);
-  /// Tells the others that this rank has left the group; operations that need data from it fail.
+  /// Publishes that this rank has left the group; operations that need data from it fail.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -51,20 +51,20 @@ class Engine {
 
   /// Whether `wait` would not block. Never throws.
   bool test(ShmOperation& operation) noexcept;
-  /// Throws the operation's error, or Error(timeout) naming the ranks waited for, after which the operation continues
-  /// and may be waited for again.
+  /// Throws the operation's error, or Error(timeout) naming the ranks that are waited for, after which the operation
+  /// continues and may be waited for again.
   void wait(ShmOperation& operation, std::chrono::milliseconds timeout);
 
-  /// Whether anything is under way. Costs one load.
+  /// Whether any operation is pending. Costs one load.
   bool is_unfinished() const noexcept { return unfinished_.load(std::memory_order_relaxed); }
-  /// Advances all operations as far as possible, unless another thread is in a call. Whether anything moved.
+  /// Advances all operations as far as possible, unless another thread is in a call. Returns whether anything moved.
   bool advance_all() noexcept;
 
-  /// For callers that test instead of waiting: throws the operation's error, also when it is detected only now because
-  /// a rank that is waited for has gone.
+  /// For callers that test instead of waiting: throws the operation's error, including one that is detected only now
+  /// because a rank that is waited for has ended.
   void check(ShmOperation& operation);
 
-  /// This rank gives up: all waits, here and on other ranks, get Error(peer_lost).
+  /// This rank gives up: all waits, on this and other ranks, throw Error(peer_lost).
   void abort() noexcept;
 
  private:
@@ -95,7 +95,7 @@ class Engine {
   std::mutex mutex_;
   Endpoint endpoint_;
   PointToPoint point_to_point_;
-  std::deque<std::shared_ptr<Collective>> collectives_;  // in order, from the first that is not done
+  std::deque<std::shared_ptr<Collective>> collectives_;  // in order, from the first that is not complete
   std::vector<std::shared_ptr<Message>> messages_;
   std::uint64_t messages_moved_ = 0;
   std::atomic<bool> unfinished_{false};

@@ -14,14 +14,14 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// Newer than the headers of some systems that run it.
+// Newer than the headers of some systems on which Lockstep runs.
 constexpr int kMadvisePopulateWrite = 23;
 constexpr int kMadviseCollapse = 25;
 
 }  // namespace
 
 Mapping::Mapping(int fd, std::uint64_t offset, std::size_t bytes, std::size_t alignment) : bytes_(bytes) {
-  // Reserve more than is needed, map over the aligned part, give the rest back.
+  // Reserve more than needed, map over the aligned part, and unmap the rest.
   const std::size_t reserved = bytes + alignment;
   void* const room = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) {

@@ -1,4 +1,4 @@
-// Memory shared between processes: anonymous files that vanish with the last process that has them open or mapped.
+// Memory shared between processes: anonymous files, which disappear with the last process that has them open or mapped.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -20,7 +20,7 @@ class Mapping {
  public:
   Mapping() = default;
   /// Maps [offset, offset + bytes) of `fd` for reading and writing, at an address that is a multiple of `alignment` (a
-  /// power of two, at least a page). Error(io) when the address space does not suffice.
+  /// power of two, at least a page). Error(io) when the address space is too small.
   Mapping(int fd, std::uint64_t offset, std::size_t bytes, std::size_t alignment = kPage);
   Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   Mapping& operator=(Mapping&& other) noexcept {
@@ -40,22 +40,21 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-/// A file in memory without a name, of `bytes` zeros that take no memory until they are touched. It is
-/// not part of /dev/shm and has no other limit than the memory of the machine. Error(unsupported) where the kernel
-/// has no memfd_create.
+/// A memory file without a name, of `bytes` zeros that take no memory until they are accessed. It is not part of
+/// /dev/shm, and its only limit is the memory of the machine. Error(unsupported) where the kernel has no memfd_create.
 UniqueFd make_memory_file(const std::string& label, std::uint64_t bytes);
 
-/// Gives [offset, offset + bytes) of the file real memory now, growing the file if need be, so that a lack of memory is
-/// an error here and not a signal later. Returns 0 or an errno.
+/// Allocates real memory for [offset, offset + bytes) of the file now, and grows the file if necessary, so that a lack
+/// of memory is an error here and not a signal later. Returns 0 or an errno.
 int commit(int fd, std::uint64_t offset, std::size_t bytes) noexcept;
 
-/// Gives that memory back; the range reads as zeros afterwards.
+/// Returns this memory to the system; the range reads as zeros afterwards.
 void release(int fd, std::uint64_t offset, std::size_t bytes) noexcept;
 
 inline constexpr std::size_t kHugePage = 2 << 20;
 
-/// Sets up the page tables of committed memory in advance, with huge pages where the kernel agrees and the range
-/// allows. Only an acceleration: does nothing where it cannot be done.
+/// Sets up the page tables of committed memory in advance, with huge pages where the kernel and the range allow it.
+/// Only an optimization: does nothing where this is not possible.
 void prepare(std::byte* data, std::size_t bytes) noexcept;
 
 }  // namespace lockstep::shm

@@ -1,4 +1,4 @@
-// Messages through one ring buffer for each pair of ranks: framed, in pieces, and kept aside when no receive waits.
+// Messages through one ring buffer for each pair of ranks: framed, in pieces, and buffered when no receive waits.
 #include <lockstep/comm/shm/point_to_point.h>
 #include <lockstep/comm/shm/spin_then_sleep.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kAlign = 16;
 
-// Copies into the ring at `position`, around its end. An empty message may have no address, which memcpy does not take.
+// Copies into the ring at `position`, with wrap-around. An empty message may have a null address, which memcpy forbids.
 void put(const RankChannel& channel, std::uint64_t position, const std::byte* data, std::size_t bytes) {
   if (bytes == 0) return;
   const std::size_t at = position % channel.bytes;
@@ -49,7 +49,7 @@ void PointToPoint::post(Receive& receive) {
   const auto stray =
       std::find_if(in.strays.begin(), in.strays.end(), [&](const Stray& s) { return s.tag == receive.tag(); });
   if (stray == in.strays.end()) return;
-  // Strays of one tag are in the order of sending, and no receive of this tag waited, or it would have taken this one.
+  // Strays of one tag are in the order of sending. No receive of this tag waited, or it would have taken this one.
   Receive* const match = take_receive(in, stray->tag, stray->bytes.size());
   std::ranges::copy(stray->bytes, match->data());
   in.strays.erase(stray);
@@ -85,7 +85,7 @@ bool PointToPoint::send_to(int peer) {
   return moved;
 }
 
-// Writes what fits of the first message; false when nothing did.
+// Writes as much of the first message as fits; false when nothing did.
 bool PointToPoint::write_message(Outgoing& out, const RankChannel& channel, std::uint64_t limit) {
   Send& send = *out.sends.front();
   const std::uint64_t before = out.position;
@@ -98,7 +98,7 @@ bool PointToPoint::write_message(Outgoing& out, const RankChannel& channel, std:
   }
   const std::size_t left = send.bytes() - out.sent;
   std::size_t count = std::min<std::size_t>(limit - out.position, left);
-  if (count < left) count = count / kAlign * kAlign;  // so that every position that is published is a multiple
+  if (count < left) count = count / kAlign * kAlign;  // so that every published position is a multiple
   put(channel, out.position, send.data() + out.sent, count);
   out.position += count;
   out.sent += count;
@@ -141,7 +141,7 @@ bool PointToPoint::read_frame(Incoming& in, const RankChannel& channel, std::uin
   return true;
 }
 
-// Ends the message when it is whole.
+// Ends the message when it is complete.
 void PointToPoint::read_payload(Incoming& in, const RankChannel& channel, std::uint64_t written) {
   Arriving& message = *in.arriving;
   const std::size_t left = message.frame.bytes - message.received;
@@ -172,7 +172,7 @@ void PointToPoint::arrived(Incoming& in) {
   --posted_;
 }
 
-// The first receive of that tag, no longer waiting; nullptr when there is none.
+// The first receive of that tag, removed from the waiting ones; nullptr when there is none.
 Receive* PointToPoint::take_receive(Incoming& in, int tag, std::size_t bytes) {
   const auto found =
       std::find_if(in.receives.begin(), in.receives.end(), [&](const Receive* r) { return r->tag() == tag; });

@@ -1,4 +1,4 @@
-// Point to point in shared memory: send and receive, matched by tag.
+// Point-to-point messages in shared memory: send and receive, matched by tag.
 #pragma once
 
 #include <lockstep/comm/shm/endpoint.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::shm {
 
-/// One side of a message. The data must stay until it is done.
+/// One side of a message. The data must stay valid until completion.
 class Message : public ShmOperation {
  public:
   Message(std::string_view name, int peer, int tag, std::size_t bytes)
@@ -47,9 +47,9 @@ class Receive : public Message {
   std::byte* data_;
 };
 
-/// Moves the bytes of messages through the channels. A send is done when all its bytes were written to the channel.
-/// While a send waits for room, messages without a receive are buffered, so that ranks which all send first proceed.
-/// Keeps plain pointers to messages until they are done. Not thread-safe.
+/// Moves the bytes of messages through the channels. A send is complete when all its bytes were written to the channel.
+/// While a send waits for space, messages without a receive are buffered, so that ranks which all send first can
+/// continue. Stores plain pointers to messages until they are complete. Not thread-safe.
 class PointToPoint {
  public:
   PointToPoint(const Segment& segment, int rank);
@@ -101,7 +101,7 @@ class PointToPoint {
 
   Segment segment_;
   int rank_;
-  std::size_t posted_ = 0;          // messages not done
+  std::size_t posted_ = 0;          // messages that are not complete
   std::vector<Outgoing> outgoing_;  // by peer; both empty until the first message
   std::vector<Incoming> incoming_;
 };

@@ -1,5 +1,5 @@
-// The handshake of a shared-memory group. Order: hello of each rank with its lifeline, welcome with memory files
-// and all lifelines, ready of each rank, and a last word of rank 0; or a refusal to all.
+// The handshake of a shared-memory group. Order: hello of each rank with its lifeline, welcome with memory files and
+// all lifelines, ready of each rank, and a final message of rank 0; or a refusal to all.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/rendezvous.h>
 
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kSecretLength = 32;
 constexpr std::size_t kCpuWords = sizeof(cpu_set_t) / sizeof(std::uint64_t);
-constexpr std::chrono::seconds kHelloLimit{10};  // between connecting and saying who one is
-constexpr std::chrono::milliseconds kLook{50};   // between two looks whether those who have not come can come at all
+constexpr std::chrono::seconds kHelloLimit{10};  // between the connection and the hello
+constexpr std::chrono::milliseconds kLook{50};   // between two checks whether the missing ranks are lost
 
 using CpuWords = std::array<std::uint64_t, kCpuWords>;
 
@@ -34,8 +34,8 @@ struct RankHello {
   CpuWords cpus;
 };
 
-// From rank 0 to a rank, with the segment and the arena; packets with all lifelines follow. Or, without descriptors, a
-// reason why there will be no group.
+// From rank 0 to a rank, with the segment and the arena; packets with all lifelines follow. Or, without descriptors,
+// the reason why the group cannot be made.
 struct Welcome {
   Geometry geometry;
   std::int32_t cpus;
@@ -64,12 +64,12 @@ std::optional<T> parse(const Packet& packet) {
 }
 
 struct Lifeline {
-  UniqueFd watch;  // for the others
+  UniqueFd watch;  // for the other ranks
   UniqueFd held;
 };
 
-// A pidfd where the kernel gives one (Linux 5.3, and some containers forbid it); else a pipe whose other end closes
-// when this process ends and all that it forked without exec.
+// A pidfd where the kernel provides one (Linux 5.3; some containers forbid it); else a pipe whose other end closes when
+// this process and all processes that it forked without exec have ended.
 Lifeline make_lifeline() {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (pidfd) return {std::move(pidfd), UniqueFd()};
@@ -82,7 +82,7 @@ CpuWords usable_cpus() {
   CPU_ZERO(&set);
   CpuWords words{};
   if (::sched_getaffinity(0, sizeof(set), &set) != 0) {
-    words[0] = 1;  // more processors than a cpu_set_t holds, or a sandbox: count this one
+    words[0] = 1;  // more processors than a cpu_set_t holds, or a sandbox: count one processor
     return words;
   }
   std::memcpy(words.data(), &set, sizeof(set));
@@ -126,7 +126,7 @@ Host::Host(const Geometry& geometry)
 
 std::string Host::invitation() const { return address_ + " " + secret_; }
 
-// A connection that is none of the ranks waited for is dropped without a word.
+// A connection that is from none of the expected ranks is dropped without a reply.
 void Host::admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline) {
   const auto limit = std::min(deadline, std::chrono::steady_clock::now() + kHelloLimit);
   auto packet = receive_packet(socket.get(), limit);
@@ -155,7 +155,7 @@ void Host::refuse(const std::vector<Guest>& guests, const std::string& reason) n
     try {
       send_packet(guest.socket.get(), bytes_of(refusal), {});
     } catch (const Error&) {
-      // It is gone and need not know.
+      // The rank has ended and needs no reply.
     }
   }
 }
@@ -180,7 +180,7 @@ void Host::await_guests(std::vector<Guest>& guests, Deadline deadline, const Whi
   }
 }
 
-// All or none: nobody starts before everybody has mapped the memory.
+// All or none: no rank starts before all ranks have mapped the memory.
 void Host::await_ready(const std::vector<Guest>& guests, Deadline deadline) {
   for (std::size_t rank = 1; rank < guests.size(); ++rank) {
     const auto ready = receive_packet(guests[rank].socket.get(), deadline);

@@ -1,7 +1,7 @@
-// The set-up of a group's shared memory: rank 0 makes it and sends it to the others over local sockets.
+// The set-up of a group's shared memory: rank 0 creates it and sends it to the others over local sockets.
 //
-// With it, ranks exchange a lifeline of each rank (a descriptor that becomes readable when its process ends, in
-// whatever way) and the processors that each may use. Once all have mapped the memory, the sockets are closed.
+// The ranks also exchange a lifeline of each rank (a descriptor that becomes readable when its process ends for any
+// reason) and the processors that each may use. Once all have mapped the memory, the sockets are closed.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -21,7 +21,7 @@ struct Gathering {
   Mapping segment;
   UniqueFd arena;                   ///< an empty memory file for shared blocks
   std::vector<UniqueFd> lifelines;  ///< by rank; this rank's own is closed
-  UniqueFd held;                    ///< to be kept open as long as this rank lives, where lifelines are pipes
+  UniqueFd held;                    ///< stays open as long as this rank lives, where lifelines are pipes
   int cpus = 1;                     ///< processors that the ranks may use, all together
 };
 
@@ -34,11 +34,12 @@ class Host {
   explicit Host(const Geometry& geometry);
 
   /// The text that the other ranks need to join. It holds a secret: other users of this machine may see that the socket
-  /// exists, but only processes of the same user that know the secret are admitted.
+  /// exists, but only processes of the same user that have the secret are admitted.
   std::string invitation() const;
 
-  /// Waits for all ranks. Error(timeout) names those that did not come (the others are told), peer_lost one that came
-  /// and went. `while_waiting` is called every 50 ms with those that have not come; what it throws ends the wait.
+  /// Waits for all ranks. Error(timeout) names the missing ranks, and the others receive this reason; Error(peer_lost)
+  /// names a rank that joined and was lost. `while_waiting` is called every 50 ms with the missing ranks; an exception
+  /// of it ends the wait.
   Gathering gather(Deadline deadline, const WhileWaiting& while_waiting = {});
 
  private:
@@ -57,10 +58,10 @@ class Host {
   std::string secret_;
   UniqueFd listener_;
   std::vector<std::uint64_t> cpus_;  // a bit for each processor that some rank may use
-  std::optional<uid_t> other_user_;  // the last that tried to join
+  std::optional<uid_t> other_user_;  // the last one that tried to join
 };
 
-/// The other ranks' side. Error(timeout) when not all ranks came in time.
+/// The side of the other ranks. Error(timeout) when not all ranks joined in time.
 Gathering join(const std::string& invitation, int rank, int ranks, Deadline deadline);
 
 }  // namespace lockstep::shm

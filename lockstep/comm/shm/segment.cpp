@@ -31,7 +31,7 @@ std::string_view name(Kind kind) {
 
 namespace {
 
-// The library's own name(ReduceOp) lives with the tensors, which this core does without.
+// The library's own name(ReduceOp) is defined with the tensors, which this core does not use.
 std::string_view name_of(ReduceOp op) {
   constexpr std::array<std::string_view, 5> kNames = {"sum", "mean", "min", "max", "product"};
   const auto index = static_cast<std::size_t>(op);
@@ -52,8 +52,8 @@ std::uint64_t hash(const Signature& signature) {
   static_assert(offsetof(Signature, sizes) % sizeof(std::uint64_t) == 0);
   std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)> words{};
   std::memcpy(words.data(), &signature, sizeof(Signature));
-  // Multiplication by an odd constant and the shift are one-to-one, so a change in one word always shows. The first
-  // words tell how many dimensions follow; the others are 0.
+  // Multiplication by an odd constant and the shift are one-to-one, so a change in one word always changes the hash.
+  // The first words hold the number of dimensions that follow; the others are 0.
   std::uint64_t h = 0;
   for (std::size_t i = 0; i < kFixedWords + signature.dims; ++i) {
     h = (h ^ words[i]) * 0x9e3779b97f4a7c15U;

@@ -1,7 +1,7 @@
 // The layout of the memory segment that all ranks of a group share.
 //
-// Every word has one writer, its rank, unless said otherwise; the others read it. Counters only grow. Plain data is
-// published by the release store of a counter that says so and read after an acquire load of it.
+// Every word has one writer, its rank, unless stated otherwise; the other ranks read it. Counters only grow. Plain data
+// is published by the release store of a counter that is documented as such, and read after an acquire load of it.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -48,15 +48,15 @@ struct Signature {
   std::uint8_t dims = 0;  ///< used entries of `sizes`
   std::int32_t root = -1;
   std::uint64_t trace = 0;  ///< hash of the caller's trace (comm/operator_trace.h), 0: none
-  std::uint64_t step = 0;   ///< number of the step on that
+  std::uint64_t step = 0;   ///< number of the step on this trace
   std::array<std::int64_t, kMaxDims> sizes{};
 
-  /// Keeps the shape; the product of all dimensions from the eighth on is kept as one.
+  /// Stores the shape; the product of all dimensions from the eighth on is stored as one value.
   void set_sizes(std::span<const std::int64_t> all);
   bool operator==(const Signature&) const = default;
 };
 
-/// Two different signatures share a hash with a chance of about 2^-64.
+/// Two different signatures have the same hash with a probability of about 2^-64.
 std::uint64_t hash(const Signature& signature);
 
 /// "all_reduce sum of float32[2, 3]", "broadcast of int64[4] from 1", "barrier".
@@ -65,30 +65,30 @@ std::string describe(const Signature& signature);
 inline constexpr std::size_t kLine = 64;
 inline constexpr int kMaxRanks = 512;
 
-/// Sizes that all ranks of a group agree on; rank 0 decides. Tests make them small to meet every boundary.
+/// Sizes on which all ranks of a group agree; rank 0 decides. Tests make them small to reach every boundary.
 struct Geometry {
   std::int32_t ranks = 1;
-  std::int32_t headers = 64;              ///< collectives a rank may be ahead of the slowest
+  std::int32_t headers = 64;              ///< collectives by which a rank may be ahead of the slowest
   std::int64_t chunk_bytes = 256 << 10;   ///< staging uses pieces of this size; a multiple of 64
   std::int64_t chunks = 4;                ///< pieces that each rank can have in staging buffers
   std::int64_t channel_bytes = 64 << 10;  ///< between each pair, for send and receive; a power of two
   std::int64_t whole_bytes = 8 << 10;  ///< all_reduce through staging up to here: each rank reduces everything, at once
-  std::int64_t direct_bytes = 8 << 10;  ///< from here on memory of `allocate` is used in place
+  std::int64_t direct_bytes = 8 << 10;  ///< from this size on memory of `allocate` is used in place
 };
 
-/// The sizes that are fastest, by measurement. Two ranks exchange no fewer bytes when each reduces only half, but wait
-/// for each other twice.
+/// The sizes that measurements showed to be fastest. With two ranks, a reduction of only half per rank does not reduce
+/// the exchanged bytes, but needs two waits for the other rank.
 Geometry geometry_for(int ranks);
 
-/// One collective as one rank entered it. `sequence` is stored last, so the rest may be read once it is there, until
-/// this rank enters sequence + Geometry::headers, which it does only when all ranks have completed this one.
+/// One collective as one rank entered it. `sequence` is stored last, so the rest may be read once it is set, until this
+/// rank enters sequence + Geometry::headers, which it does only when all ranks have completed this one.
 struct alignas(kLine) Header {
   std::atomic<std::uint64_t> sequence;
   std::uint64_t hash;         ///< of the signature
-  std::uint64_t consumed;     ///< copy of Released::consumed, so that nobody need read that line as a rule
+  std::uint64_t consumed;     ///< copy of Released::consumed, so that other ranks rarely read that line
   std::uint64_t completed;    ///< copy of Released::completed
   std::uint64_t offset;       ///< of the input in `block`
-  std::uint32_t block;        ///< the shared block the input lies in, 0: ordinary memory
+  std::uint32_t block;        ///< the shared block of the input, 0: ordinary memory
   std::uint32_t holds_chunk;  ///< 1: the first chunk of the input is already staged
   alignas(kLine) Signature signature;
   std::array<char, 168> note;  ///< why the call was refused, with Kind::refused; ends with 0
@@ -99,17 +99,17 @@ struct alignas(kLine) Header {
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> produced;  ///< chunks staged
   std::atomic<std::uint64_t> reduced;   ///< chunks of which this rank's slice holds the reduction
-  std::atomic<std::uint64_t> direct;    ///< the last collective of which this rank did its share in place
+  std::atomic<std::uint64_t> direct;    ///< the last collective in which this rank completed its share in place
 };
 
-/// The data that a rank needs no more.
+/// The data that a rank no longer needs.
 struct alignas(kLine) Released {
-  std::atomic<std::uint64_t> consumed;   ///< chunks of other ranks it is done with
+  std::atomic<std::uint64_t> consumed;   ///< chunks of other ranks that it has finished with
   std::atomic<std::uint64_t> completed;  ///< collectives, all up to this one
 };
 
 struct alignas(kLine) Bell {
-  std::atomic<std::uint32_t> word;  ///< the futex this rank sleeps on; others change it to wake the rank
+  std::atomic<std::uint32_t> word;  ///< the futex on which this rank sleeps; others change it to wake the rank
 };
 
 /// Ranks (bits) that sleep until this rank publishes something. They set their bit, this rank clears it.
@@ -117,17 +117,17 @@ struct alignas(kLine) Sleepers {
   std::array<std::atomic<std::uint64_t>, kMaxRanks / 64> ranks;
 };
 
-/// Why the group has failed. Written once, by the first rank that detects it.
+/// Why the group has failed. Written once, by the first rank that detects the failure.
 struct alignas(kLine) Failure {
   enum State : std::uint32_t { none = 0, being_written = 1, ready = 2 };
   enum Cause : std::int32_t { died = 0, left = 1, gave_up = 2, wrong_size = 3 };
   std::atomic<std::uint32_t> state;
   std::int32_t cause;
   std::int32_t culprit;   ///< the rank that died, left or gave up
-  std::int32_t reporter;  ///< the rank that says so
+  std::int32_t reporter;  ///< the rank that reports it
 };
 
-/// A ring of bytes from one rank to another. Positions grow without end and are taken modulo Geometry::channel_bytes.
+/// A ring of bytes from one rank to another. Positions grow without limit and are taken modulo Geometry::channel_bytes.
 struct RankChannel {
   struct Ends {
     alignas(kLine) std::atomic<std::uint64_t> written;  ///< by the sender
@@ -138,13 +138,13 @@ struct RankChannel {
   std::size_t bytes;
 };
 
-/// A view of a mapped segment; cheap to copy, owns nothing. A segment starts as zero bytes, which are the
-/// representation of an atomic zero; so no rank has to initialise it.
+/// A view of a mapped segment; cheap to copy, owns nothing. A segment starts as zero bytes, which represent an atomic
+/// zero, so no rank has to initialise it.
 class Segment {
  public:
   Segment(std::byte* base, const Geometry& geometry);
 
-  /// Bytes to map. Most of it is never touched and so takes no memory.
+  /// The number of bytes to map. Most of it is never accessed and so takes no memory.
   static std::size_t bytes(const Geometry& geometry);
 
   const Geometry& geometry() const { return geometry_; }
@@ -166,7 +166,7 @@ class Segment {
     Released released;
     Bell bell;
     Sleepers sleepers;
-    alignas(kLine) std::atomic<std::uint32_t> left;  ///< 1: this rank is done with the group
+    alignas(kLine) std::atomic<std::uint32_t> left;  ///< 1: this rank has left the group
   };
   // Offsets from the start.
   struct Layout {

@@ -1,4 +1,4 @@
-// The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
+// The shm backend: shared memory between the ranks of one host. This file converts tensors to bytes for the core.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
@@ -63,7 +63,7 @@ class ShmState : public WorkState {
   std::shared_ptr<shm::ShmOperation> operation_;
 };
 
-// Rank 0 leaves its invitation in the store. Polls: see `appears` in rendezvous.cpp for why it does not wait there.
+// Rank 0 stores its invitation. Polls: see `appears` in rendezvous.cpp for the reason.
 shm::Gathering meet(const BackendContext& context) {
   const auto deadline = std::chrono::steady_clock::now() + context.start_timeout;
   if (context.rank == 0) {
@@ -82,15 +82,15 @@ shm::Gathering meet(const BackendContext& context) {
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
   }
   const auto bytes = context.store->get(kInvitationKey);
-  // A moment more than rank 0 has, which knows at its own deadline who is missing.
+  // A little longer than rank 0, which finds the missing ranks at its own deadline.
   return shm::join(std::string(bytes.begin(), bytes.end()), context.rank, context.size,
                    deadline + std::chrono::seconds(1));
 }
 
 class ShmBackend : public Backend {
  public:
-  /// `registry` of what collectives may use in place: this backend's own allocations and those of backends with the
-  /// same registry.
+  /// `registry`: the memory that collectives may use in place, which is allocated by this backend and by backends with
+  /// the same registry.
   ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry)
       : ShmBackend(context, std::move(registry), meet(context)) {}
 
@@ -229,7 +229,7 @@ class ShmBackend : public Backend {
                         .root = root,
                         .trace = call.trace,
                         .step = call.step};
-    // Nothing that names a type; its number tells such types apart.
+    // This value does not name the type, so the number of the type distinguishes such types.
     if (signature.dtype == DType::other) signature.op = static_cast<std::uint8_t>(tensor.scalar_type());
     signature.set_sizes({tensor.sizes().data(), tensor.sizes().size()});
     return signature;
@@ -248,7 +248,7 @@ class ShmBackend : public Backend {
     return found;
   }
 
-  // `input` or `output` may be undefined on ranks that have none.
+  // `input` or `output` may be undefined on ranks without one.
   Pending transfer(const Signature& signature, const at::Tensor& input, const at::Tensor& output, std::size_t block,
                    std::vector<int> parts = {}) {
     const shm::Pattern pattern = shm::pattern_of(signature.kind);
@@ -263,7 +263,7 @@ class ShmBackend : public Backend {
                                                           pattern.reduces ? kernel(signature) : nullptr));
   }
 
-  // Where others may read this rank's input while it writes its output.
+  // The place of the input where other ranks may read it while this rank writes its output.
   shm::Place place(Kind kind, const at::Tensor& input, const at::Tensor& output) const {
     if (!input.defined() || input.nbytes() < static_cast<std::size_t>(geometry().direct_bytes)) return {};
     const bool in_place = kind == Kind::all_reduce || kind == Kind::broadcast || kind == Kind::reduce;
@@ -287,7 +287,7 @@ class ShmBackend : public Backend {
       ShmState state(engine_, operation);
       wait_in(progress_, state, *this, timeout_);
     } catch (...) {
-      if (!operation->done()) engine_->abort();  // or the core would go on with memory that is gone
+      if (!operation->done()) engine_->abort();  // or the core would continue with memory that is freed
       throw;
     }
   }
@@ -326,7 +326,7 @@ std::pair<std::unique_ptr<Backend>, std::unique_ptr<Backend>> make_shm_pair(cons
   const auto registry = std::make_shared<shm::SharedBlocks>(context.rank);
   auto other = context;
   other.store = c10::make_intrusive<c10d::PrefixStore>("second", context.store);
-  // In this order on all ranks: each meets the others.
+  // In this order on all ranks, because each constructor connects to the other ranks.
   auto first = std::make_unique<ShmBackend>(context, registry);
   auto second = std::make_unique<ShmBackend>(other, registry);
   return {std::move(first), std::move(second)};

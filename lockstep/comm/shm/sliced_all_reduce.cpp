@@ -32,14 +32,14 @@ SlicedAllReduce::Range SlicedAllReduce::piece(const Endpoint& endpoint, std::uin
 void SlicedAllReduce::stage(Endpoint& endpoint, std::uint64_t index) {
   const auto [first, count] = piece(endpoint, index);
   std::byte* const target = endpoint.segment().stage(endpoint.rank(), first_chunk() + index);
-  // This rank's own slice is read by nobody else.
+  // No other rank reads this rank's own slice.
   const Slice mine = slice_of(count, endpoint.rank(), endpoint.size());
   std::memcpy(target, data_ + first, mine.begin);
   std::memcpy(target + mine.end, data_ + first + mine.end, count - mine.end);
 }
 
 bool SlicedAllReduce::can_reduce(const Endpoint& endpoint) const {
-  // An earlier collective's chunks come first, as `reduced` and `consumed` are counted over all of them.
+  // An earlier collective's chunks come first, because `reduced` and `consumed` are counted over all collectives.
   if (reduced_ == staged() || endpoint.consumed() < first_chunk()) return false;
   for (int rank = 0; rank < endpoint.size(); ++rank) {
     if (!is_staged(endpoint, rank, reduced_)) return false;
@@ -93,7 +93,7 @@ void SlicedAllReduce::collect_piece(Endpoint& endpoint) {
 
 bool SlicedAllReduce::advance_staged(Endpoint& endpoint) {
   while (collected_ < chunks()) {
-    // The oldest piece first: it is still in the cache, and it frees a buffer.
+    // The oldest piece first: it is still in the cache, and its completion frees a buffer.
     if (can_collect(endpoint)) {
       collect_piece(endpoint);
     } else if (can_reduce(endpoint)) {

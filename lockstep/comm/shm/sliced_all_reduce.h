@@ -17,8 +17,8 @@ struct Slice {
   std::size_t end;
 };
 
-/// The part of `bytes` that a rank reduces: whole cache lines, so that two ranks never write to one. The last ranks may
-/// get less or nothing.
+/// The part of `bytes` that a rank reduces: whole cache lines, so that two ranks never write to the same line. The last
+/// ranks may have a smaller part or none.
 Slice slice_of(std::size_t bytes, int rank, int ranks);
 
 /// In memory that all ranks share, a rank reads its slice of every rank's tensor and writes the result to all of them:
@@ -38,8 +38,8 @@ void reduce_slice_in_place(const Endpoint& endpoint, std::size_t bytes, std::siz
   kernel(sources.data(), endpoint.size(), targets.data(), endpoint.size(), (mine.end - mine.begin) / item_bytes);
 }
 
-/// Through staging, in pieces: copy in the slices that others reduce, reduce one's own, copy out what others reduced.
-/// In shared memory as above.
+/// Through staging, in pieces: copy in the slices that others reduce, reduce the own slice, copy out the results of the
+/// others. In shared memory as above.
 class SlicedAllReduce : public Collective {
  public:
   SlicedAllReduce(const Signature& signature, const Place& place, std::byte* data, std::size_t bytes,

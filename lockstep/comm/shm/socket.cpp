@@ -1,4 +1,4 @@
-// Abstract Unix sockets of kind SOCK_SEQPACKET: descriptors sent by SCM_RIGHTS, peers accepted of the same user only.
+// Abstract Unix sockets of type SOCK_SEQPACKET: descriptors are sent by SCM_RIGHTS, and peers must be of the same user.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/socket.h>
 
@@ -30,7 +30,7 @@ std::pair<sockaddr_un, socklen_t> abstract_address(const std::string& name) {
     fail(ErrorKind::invalid_argument, "shm", "socket name \"{}\" is longer than {}", name,
          sizeof(address.sun_path) - 1);
   }
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading 0 makes it abstract
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading 0 makes it abstract
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
@@ -40,7 +40,7 @@ UniqueFd make_socket() {
   return fd;
 }
 
-// Whether there is something to read (or the end) before the deadline.
+// Whether there is data to read (or the end) before the deadline.
 bool wait_readable(int fd, Deadline deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
@@ -52,7 +52,7 @@ bool wait_readable(int fd, Deadline deadline) {
   }
 }
 
-/// nullopt when it is not known.
+/// nullopt when the user is not known.
 std::optional<uid_t> user_of_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -60,7 +60,7 @@ std::optional<uid_t> user_of_peer(int socket) {
   return peer.uid;
 }
 
-// Room for the ancillary data of kMaxPacketFds descriptors, aligned as the kernel wants it.
+// Space for the ancillary data of kMaxPacketFds descriptors, aligned as the kernel requires.
 struct alignas(cmsghdr) FdRoom {
   std::array<char, CMSG_SPACE(kMaxPacketFds * sizeof(int))> bytes;
 };
@@ -155,7 +155,7 @@ std::optional<Packet> receive_packet(int socket, Deadline deadline) {
   if (count < 0 && errno != ECONNRESET) fail_call("recvmsg");
   packet.fds = take_fds(message);
   packet.bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-  // The kernel drops descriptors that the process has no room for.
+  // The kernel drops descriptors that exceed the limit of the process.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     fail(ErrorKind::io, "shm", "no room for the descriptors of other ranks; raise `ulimit -n`");
   }

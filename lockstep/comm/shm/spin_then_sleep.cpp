@@ -1,4 +1,4 @@
-// The steps of waiting with an adaptive time to spin, and futexes in shared memory with a bit for each sleeping rank.
+// The steps of a wait with an adaptive spin time, and futexes in shared memory with a bit for each sleeping rank.
 #include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <linux/futex.h>
@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds kLeastSpin = microseconds(1);
-constexpr std::uint64_t kLooksPerClock = 16;  // reading the clock costs as much as a few looks
+constexpr std::uint64_t kLooksPerClock = 16;  // a clock read costs as much as a few checks
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void Waiting::restart() {
 
 namespace {
 
-// The words lie in memory shared between processes: no FUTEX_PRIVATE_FLAG.
+// The words are in memory shared between processes: no FUTEX_PRIVATE_FLAG.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec relative{static_cast<time_t>(seconds.count()), static_cast<long>((limit - seconds).count())};
@@ -90,7 +90,7 @@ void wake_sleepers(const Segment& segment, int rank) {
 void sleep_until_published(const Segment& segment, int rank, std::span<const int> publishers,
                            std::chrono::nanoseconds limit, const std::function<bool()>& look_again) {
   auto& word = segment.bell(rank).word;
-  // Read before the bits are left: a wake after that changes it, and the futex will not sleep on another value.
+  // Read before the bits are set: a wake after that changes the word, and the futex does not sleep on another value.
   const std::uint32_t heard = word.load(std::memory_order_acquire);
   const auto index = static_cast<std::size_t>(rank) / 64;
   for (const int publisher : publishers) {

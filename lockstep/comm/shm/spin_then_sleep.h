@@ -1,9 +1,9 @@
-// Waiting for other ranks: how long to spin and to yield before sleeping, and the futex on which a rank sleeps until
-// another one publishes something.
+// Waits for other ranks: how long to spin and to yield before sleeping, and the futex on which a rank sleeps until
+// another rank publishes something.
 //
-// A sleeper sets its bit at the ranks it waits for, looks once more, and sleeps on its own futex word; a
-// publisher takes the bits set at it and changes the words of those ranks. Both sides use read-modify-write
-// operations on the bits: the second one sees what the first did before it, so no wake is lost. Without sleepers, a
+// A sleeper sets its bit at the ranks that it waits for, checks once more, and sleeps on its own futex word. A
+// publisher takes the bits set at it and changes the words of those ranks. Both sides use read-modify-write operations
+// on the bits: the second one sees the stores that the first made before, so no wake is lost. Without sleepers, a
 // publisher does only one such operation on its own cache line. tests/comm/shm_model checks this.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace lockstep::shm {
 
-/// With a core for each rank, the others are most likely running and will publish soon. With fewer, the rank waited for
-/// may need this core: never spin, and yield a few times, which is cheaper than sleeping and waking.
+/// With a core for each rank, the other ranks probably run and will publish soon. With fewer cores, the rank that is
+/// waited for may need this core: never spin, and yield a few times, which is cheaper than sleep and wake-up.
 class WaitStrategy {
  public:
   WaitStrategy(int ranks, int cpus);
@@ -25,20 +25,21 @@ class WaitStrategy {
  private:
   friend class Waiting;
   std::chrono::nanoseconds most_spin_{};  ///< first spin for at most this long,
-  std::chrono::nanoseconds yield_{};      ///< then yield between looks for this long,
-  std::uint64_t yields_ = 0;              ///< but at least so many times; then sleep
-  /// Learned: how long spinning pays off. It does not where other programs keep ranks from running at the same time.
+  std::chrono::nanoseconds yield_{};      ///< then yield between checks for this long,
+  std::uint64_t yields_ = 0;              ///< but at least this many times; then sleep
+  /// An adaptive limit for useful spinning. Spinning is useless while other programs prevent ranks from running
+  /// together.
   std::chrono::nanoseconds spin_{};
 };
 
-/// One wait: decides the next step each time that a look found nothing.
+/// One wait: decides the next step after each check that found nothing.
 class Waiting {
  public:
   enum class Step { spin, yield, sleep };
 
   explicit Waiting(WaitStrategy& strategy) : strategy_(strategy) {}
   Step next();
-  /// Data moved, so the others are awake: starts again with spinning.
+  /// Data moved, so the other ranks are awake: starts again with spinning.
   void restart();
 
  private:
@@ -49,11 +50,11 @@ class Waiting {
   Step phase_ = Step::spin;
 };
 
-/// Call it after the stores that publish something, on the rank that published.
+/// Call it after the stores that publish data, on the rank that published it.
 void wake_sleepers(const Segment& segment, int rank);
 
 /// Sleeps until one of `publishers` publishes after `look_again` returned false, or `limit` passes; returns at once
-/// when `look_again` returns true. May wake up early: look again.
+/// when `look_again` returns true. It may wake up early, so check again.
 void sleep_until_published(const Segment& segment, int rank, std::span<const int> publishers,
                            std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
 

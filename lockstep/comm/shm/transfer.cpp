@@ -1,4 +1,4 @@
-// Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and takes what it needs.
+// Collectives in one phase, by pattern (root, blocks, reduction): each rank stages its data and reads what it needs.
 #include <lockstep/comm/shm/sliced_all_reduce.h>
 #include <lockstep/comm/shm/transfer.h>
 
@@ -94,7 +94,7 @@ void Transfer::take(const Endpoint& endpoint, Range range, const Source& source)
 }
 
 bool Transfer::can_take(const Endpoint& endpoint) const {
-  // Chunks are consumed in order over all collectives, so that one counter tells which buffers are free.
+  // Chunks are consumed in order over all collectives, so that one counter shows which buffers are free.
   if (taken_ == staged() || endpoint.consumed() != first_chunk() + taken_) return false;
   if (!takes(endpoint.rank())) return true;
   for (int rank = 0; rank < endpoint.size(); ++rank) {
@@ -106,7 +106,7 @@ bool Transfer::can_take(const Endpoint& endpoint) const {
 bool Transfer::advance_staged(Endpoint& endpoint) {
   const int me = endpoint.rank();
   while (taken_ < chunks()) {
-    // Taking first frees buffers for others; staging first would fill this rank's and then wait.
+    // Taking first frees buffers for other ranks; staging first would fill this rank's buffers and then wait.
     if (can_take(endpoint)) {
       const Range taken = range(endpoint, taken_);
       const std::uint64_t chunk = first_chunk() + taken_;
@@ -126,7 +126,7 @@ bool Transfer::advance_staged(Endpoint& endpoint) {
 void Transfer::share_in_place(Endpoint& endpoint) {
   const int me = endpoint.rank();
   if (signature().kind == Kind::all_reduce) {
-    // Its output is what the others read.
+    // The other ranks read its output.
     return reduce_slice_in_place(endpoint, buffers_.block_bytes, buffers_.item_bytes, kernel_,
                                  [&](int rank) { return shared_address(endpoint, rank); });
   }

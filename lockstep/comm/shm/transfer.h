@@ -1,5 +1,5 @@
-// Transfers over shared memory: collectives in which a rank stages its input once and each receiver reads what it
-// needs.
+// Transfers over shared memory: collectives in which a rank stages its input once and each receiver reads the parts
+// that it needs.
 #pragma once
 
 #include <lockstep/comm/reduction/kernels.h>
@@ -11,11 +11,11 @@
 
 namespace lockstep::shm {
 
-/// Which ranks give and which take blocks.
+/// The ranks that give blocks and the ranks that take them.
 struct Pattern {
   bool from_root = false;   ///< only root gives
   bool to_root = false;     ///< only root takes
-  bool blocks_in = false;   ///< a giver has one block for each rank; otherwise all take the same block
+  bool blocks_in = false;   ///< a giver has one block for each rank; otherwise all ranks take the same block
   bool blocks_out = false;  ///< a taker keeps one block of each giver
   bool reduces = false;     ///< a taker reduces the givers' blocks to one
 };
@@ -30,13 +30,13 @@ struct Buffers {
   std::byte* output = nullptr;
   std::size_t block_bytes = 0;  ///< of one rank's block; 0 makes it a barrier
   std::size_t item_bytes = 1;
-  /// Of a reduce: how many of the givers, in their order, each block of the output is the reduction of. Empty: all are
+  /// For a reduce: the number of givers, in their order, whose reduction forms each block of the output. Empty: all are
   /// reduced to one.
   std::vector<int> parts = {};
 };
 
-/// A collective in which a rank stages its input once and each receiver reads what it needs: all but all_reduce of
-/// large tensors.
+/// A collective in which a rank stages its input once and each receiver reads the parts that it needs: all collectives
+/// except all_reduce of large tensors.
 class Transfer : public Collective {
  public:
   /// `kernel` is needed when the pattern reduces.
@@ -63,7 +63,7 @@ class Transfer : public Collective {
   bool can_take(const Endpoint& endpoint) const;
   std::vector<int> not_staged(const Endpoint& endpoint) const;
 
-  /// Reads `range` of the block meant for this rank from each giver; `source(rank)` is where another rank's lies.
+  /// Reads `range` of the block for this rank from each giver; `source(rank)` is the address of another rank's block.
   template <typename Source>
   void take(const Endpoint& endpoint, Range range, const Source& source);
 

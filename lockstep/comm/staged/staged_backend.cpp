@@ -1,5 +1,5 @@
 // CUDA tensors through the host's memory, over a backend for the CPU: for ranks that share a device, which NCCL
-// refuses, and where what travels between hosts is encrypted. Sums are those of the backend for the CPU, bit by bit.
+// refuses, and for encrypted traffic between hosts. Sums are bitwise those of the backend for the CPU.
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/staged/stages.h>
@@ -12,7 +12,7 @@ namespace {
 using staged::Pair;
 using staged::Stages;
 
-// Another one of the kind that the group has for tensors on the CPU: that one is the program's, this one the thread's.
+// A second backend of the same kind as the group's backend for the CPU. The thread uses it; the program uses the other.
 std::unique_ptr<Backend> make_inner(const BackendContext& context) {
   BackendContext inner = context;
   inner.store = c10::make_intrusive<c10d::PrefixStore>("staged", context.store);
@@ -132,7 +132,7 @@ class StagedBackend : public Backend {
 
   const int rank_;
   const std::unique_ptr<Backend> inner_;
-  Stages stages_;  ///< last: its thread uses the other
+  Stages stages_;  ///< last: its thread uses the other member
 };
 
 }  // namespace

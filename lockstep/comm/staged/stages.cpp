@@ -1,4 +1,4 @@
-// A thread over two queues, of operations that copy to pinned host memory and of operations on the CPU's backend.
+// A thread over two queues: operations that copy to pinned host memory, and operations on the CPU's backend.
 #include <lockstep/comm/staged/stages.h>
 
 #include <lockstep/base/error.h>
@@ -31,7 +31,7 @@ class Stages::Operation : public WorkState {
  public:
   Operation(Plan plan, std::shared_ptr<DeviceOperation> copied) : plan_(std::move(plan)), copied_(std::move(copied)) {}
 
-  // Of the program.
+  // Used by the program's threads.
 
   void wait(milliseconds timeout) override {
     std::unique_lock lock(mutex_);
@@ -48,7 +48,7 @@ class Stages::Operation : public WorkState {
     try {
       return over_ && (problem_ || !back_ || back_->is_complete());
     } catch (...) {
-      return true;  // an error of the device: the next wait for it throws
+      return true;  // a device error: the next wait for it throws
     }
   }
 
@@ -57,7 +57,7 @@ class Stages::Operation : public WorkState {
     return over_;
   }
 
-  // Of the thread.
+  // Used by the thread of the stages.
 
   bool is_copied() const { return copied_->is_complete(); }
   void start() { running_ = plan_.start(); }
@@ -121,8 +121,8 @@ void Stages::abort() noexcept {
   changed_.notify_all();
 }
 
-// On the lane, after what is before it on the current stream: for the thread, which has no work of its own, that is the
-// lane itself.
+// On the lane, after the earlier work of the current stream. The thread has no work of its own, so its current stream
+// is the lane itself.
 std::shared_ptr<DeviceOperation> Stages::copy(const std::vector<Pair>& pairs, bool to_device) {
   const std::lock_guard lock(lane_mutex_);
   std::vector<at::Tensor> tensors;
@@ -174,7 +174,7 @@ void Stages::serve() {
   }
 }
 
-// Whether any of them came to its next stage.
+// Returns whether any of them reached its next stage.
 bool Stages::go_on(Operations& copying, Operations& running) {
   bool moved = false;
   while (!copying.empty()) {
@@ -207,7 +207,7 @@ bool Stages::go_on(Operations& copying, Operations& running) {
   return moved;
 }
 
-// Ends those that wait for a rank that is lost.
+// Ends operations that wait for a lost rank.
 void Stages::check(Operations& running) {
   if (running.empty() || Clock::now() < next_check_) return;
   next_check_ = Clock::now() + kBetweenChecks;

@@ -1,6 +1,6 @@
-// Operations on a device's tensors through the host's memory, in three stages: copy there, the same operation of a
-// backend for the CPU, copy back. A thread takes them from stage to stage while the program goes on. Without a word of
-// CUDA.
+// Operations on a device's tensors through the host's memory, in three stages: copy to the host, the same operation of
+// a backend for the CPU, copy back. A thread moves them from stage to stage while the program continues. Uses nothing
+// of CUDA itself.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -20,7 +20,7 @@
 
 namespace lockstep::detail::staged {
 
-/// A tensor on the device, and the memory of the host that stands for it.
+/// A tensor on the device, and the host memory that represents it.
 struct Pair {
   at::Tensor on_device;
   at::Tensor on_host;
@@ -29,27 +29,27 @@ struct Pair {
 struct Plan {
   std::vector<Pair> before;                 ///< copied to the host
   std::function<Backend::Pending()> start;  ///< then this, on the thread of the stages
-  std::vector<Pair> after;                  ///< copied to the device at last
+  std::vector<Pair> after;                  ///< finally copied to the device
 };
 
-/// Operations begin on the host in the order of the calls, and end in any. Their errors come with the wait for them.
+/// Operations start on the host in the order of the calls, and end in any order. Waits for them throw their errors.
 class Stages {
  public:
-  /// `timeout`: how long the destructor waits for what others have to do.
+  /// `timeout`: how long the destructor waits for the other ranks.
   Stages(c10::Device device, std::chrono::milliseconds timeout);
-  /// Takes what has begun to its end, as the other ranks count on it.
+  /// Completes the operations that have begun, because the other ranks depend on them.
   ~Stages();
   Stages(const Stages&) = delete;
   Stages& operator=(const Stages&) = delete;
 
-  /// Memory of the host for a tensor like this one: of a kind that the device reads and writes by itself, if there is.
+  /// Host memory for a tensor like this one: if possible, of a kind that the device reads and writes directly.
   at::Tensor on_host(const at::Tensor& tensor) const;
 
-  /// Returns at once. The state's wait blocks until the host has its part done, and orders the current stream. One
+  /// Returns at once. The state's wait blocks until the host has completed its part, and orders the current stream. One
   /// thread at a time.
   Backend::Pending run(Plan plan);
 
-  /// What has not ended fails soon. Any thread.
+  /// Operations that have not ended fail soon. Any thread.
   void abort() noexcept;
 
  private:
@@ -67,10 +67,10 @@ class Stages {
   Lane lane_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Operations called_;  ///< that the thread has not taken yet
+  Operations called_;  ///< operations that the thread has not taken yet
   bool aborted_ = false;
   bool stopped_ = false;
-  std::chrono::steady_clock::time_point next_check_{};  ///< of the thread alone
+  std::chrono::steady_clock::time_point next_check_{};  ///< used only by the thread
   std::thread thread_;
 };
 

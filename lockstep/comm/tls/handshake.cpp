@@ -1,4 +1,4 @@
-// The states of a connection while it is made, without waits: TCP, the TLS handshake, the hello, and the answer.
+// The states of a new connection, without blocking: TCP, the TLS handshake, the hello, and the reply.
 #include <lockstep/comm/tls/handshake.h>
 
 #include <lockstep/base/error.h>

@@ -1,4 +1,4 @@
-// A connection between two ranks of which one side does not know the other yet: TLS, and then who speaks.
+// The handshake of two ranks, where the listening side does not know the peer's rank yet: TLS, and then the hello.
 //
 //   LOCKSTEP TLS 1, the token of the listening address, the rank that connects        and back:  LOCKSTEP TLS 1
 #pragma once
@@ -18,17 +18,17 @@ struct Handshake {
 
   UniqueFd socket{};
   std::string address{};
-  int rank = -1;  ///< of the peer; -1: it has yet to say
+  int rank = -1;  ///< of the peer; -1: not received yet
   net::TlsStream::Side side = net::TlsStream::Side::server;
   Phase phase = Phase::tls_handshake;
   std::chrono::steady_clock::time_point deadline{};
   std::unique_ptr<net::TlsStream> stream{};
   std::string in{};
   std::string out{};
-  net::TlsStream::Wait wait = net::TlsStream::Wait::nothing;  ///< for what, before advance() is called again
+  net::TlsStream::Wait wait = net::TlsStream::Wait::nothing;  ///< the event before the next call of advance()
 };
 
-/// What the side that connected says first.
+/// The first message of the side that connected.
 struct Hello {
   std::string token;
   int rank = -1;
@@ -36,13 +36,15 @@ struct Hello {
 
 std::string print(const Hello& hello);
 
-/// Goes on as far as the connection allows. True once both sides know each other. `check` throws where the peer may not
-/// take part. Errors: those of `check` and of TlsStream; Error(environment) or Error(data) for another program.
+/// Advances as far as the connection allows. True once both sides have identified each other. `check` throws where the
+/// peer may not take part. Errors: those of `check` and of TlsStream; Error(environment) or Error(data) for another
+/// program.
 bool advance(Handshake& handshake, const std::function<void(const Hello&)>& check);
 
-/// After an error: the peer is told, and has to close the connection; else the reason may not reach it.
+/// After an error: sends the reason to the peer, which has to close the connection; otherwise the reason may not reach
+/// it.
 void refuse(Handshake& handshake);
-/// Whether a refused peer is still there, and in time.
+/// Whether a refused peer is still connected, before its deadline.
 bool is_refused_peer_there(const Handshake& handshake);
 
 }  // namespace lockstep::detail::tls

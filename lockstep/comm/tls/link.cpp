@@ -11,8 +11,8 @@ namespace {
 
 using Wait = net::TlsStream::Wait;
 
-constexpr std::size_t kCopied = std::size_t{8} << 10;       // shorter messages go behind their header, in one record
-constexpr std::size_t kWriteAtOnce = std::size_t{1} << 20;  // so that others get their turn
+constexpr std::size_t kCopied = std::size_t{8} << 10;       // shorter messages follow their header, in one record
+constexpr std::size_t kWriteAtOnce = std::size_t{1} << 20;  // so that other links get their turn
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
 void put(std::byte* to, std::uint64_t number) {
@@ -25,7 +25,7 @@ std::uint64_t number_at(const std::byte* from) {
   return number;
 }
 
-/// The first of a tag, taken out; nullopt where there is none.
+/// The first element of a tag, removed; nullopt where there is none.
 template <typename Queues>
 auto pop(Queues& queues, std::uint64_t tag) {
   std::optional<typename Queues::mapped_type::value_type> first;
@@ -121,7 +121,7 @@ void Link::receive(Message message) {
   posted_[tag].push_back(std::move(message));
 }
 
-// Into the memory of who asks for it now.
+// Copies the message into the memory of the receive that waits for it now.
 void Link::deliver(Arrived& arrived, Message message) {
   if (!fits(message, arrived.bytes)) {
     if (arrived.complete) arrived_bytes_ -= arrived.bytes;
@@ -141,7 +141,7 @@ void Link::await_content(Message message) {
   awaited_[tag].push_back(std::move(message));
 }
 
-/// Fails a message of another length than the peer's.
+/// Fails a message whose length differs from the peer's.
 bool Link::fits(const Message& message, std::uint64_t bytes) {
   if (message.bytes == bytes) return true;
   if (message.operation->is_message()) {
@@ -277,7 +277,7 @@ void Link::fail_all(const Error& reason) {
   unflushed_.clear();
   waiting_bytes_ = 0;
   waits_to_write_ = false;
-  // What came whole is still there for who asks for it.
+  // Messages that arrived completely are kept for later receives.
   for (auto& [tag, arrived] : arrived_) std::erase_if(arrived, [](const auto& one) { return !one->complete; });
   std::erase_if(arrived_, [](const auto& one) { return one.second.empty(); });
   incoming_.reset();

@@ -5,8 +5,8 @@
 //   ready    tag                                   its receiver, and is then sent as
 //   content  tag, bytes, then that many bytes
 //
-// Each begins with a header of 24 bytes: what it is, the tag, the bytes; numbers are little-endian. What arrives before
-// it is asked for is kept, so one message never holds up another that was sent later. Not thread-safe.
+// Each begins with a header of 24 bytes: type, tag, number of bytes; numbers are little-endian. A message that arrives
+// before its receive is buffered, so one message never blocks another that was sent later. Not thread-safe.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -42,7 +42,7 @@ struct Message {
   std::size_t bytes = 0;
 };
 
-/// What became of messages; whoever calls a Link takes it from here.
+/// The outcome of messages; the caller of a Link takes it from here.
 struct Results {
   std::vector<Message> completed;
   std::vector<std::pair<Message, Error>> failed;
@@ -50,7 +50,7 @@ struct Results {
 
 class Link {
  public:
-  /// Records of up to 16 KiB that this side encrypts with one key: a fifth of what AES-GCM is good for.
+  /// The number of records of up to 16 KiB that this side encrypts with one key: a fifth of the limit for AES-GCM.
   static constexpr std::uint64_t kRecordsOfKey = std::uint64_t{1} << 22;
 
   Link(Connection connection, Results& results, std::uint64_t records_of_key = kRecordsOfKey);
@@ -58,22 +58,22 @@ class Link {
   void send(Message message);
   void receive(Message message);
 
-  /// Sends what waits, as far as the kernel takes it. False: more waits for the socket.
+  /// Sends the queued data, as far as the kernel accepts it. False: the rest waits for the socket.
   bool write();
   /// Reads a limited amount. False: there may be more to read now.
   bool read();
 
-  /// Bytes to send that are not sent.
+  /// The number of bytes that are queued and not sent.
   std::size_t waiting_bytes() const { return waiting_bytes_; }
   bool waits_to_write() const { return !broken_ && waits_to_write_; }
-  /// Whether it may read; not while too much has come that nobody has asked for.
+  /// Whether it may read; false while too much data without a receive has arrived.
   bool wants_to_read() const { return !broken_ && arrived_bytes_ < kMostArrived; }
   bool broken() const { return broken_.has_value(); }
   int socket() const { return connection_.socket.get(); }
 
-  /// Ends the connection: all messages fail with `reason`, and so do later ones.
+  /// Ends the connection: all pending and later messages fail with `reason`.
   void close(const Error& reason);
-  /// Says goodbye to the peer, which has everything it needs.
+  /// Sends the end of the connection to the peer, which has everything it needs.
   void end() noexcept;
 
  private:
@@ -89,13 +89,13 @@ class Link {
 
   struct Frame {
     std::vector<std::byte> front;  ///< the header, and a short message behind it
-    Message message{};             ///< without an operation: nobody waits for it
+    Message message{};             ///< without an operation: no thread waits for it
     std::size_t taken = 0;         ///< bytes of front and payload that the stream has taken
     bool copied = false;           ///< the payload is in `front`
     std::size_t payload() const { return copied ? 0 : message.bytes; }
   };
 
-  /// A message that came before it was asked for.
+  /// A message that arrived before its receive.
   struct Arrived {
     std::size_t bytes = 0;
     bool offer = false;
@@ -103,7 +103,7 @@ class Link {
     bool complete = false;
     std::optional<Message> taker{};
   };
-  /// What comes in now.
+  /// The message that is being received.
   struct Incoming {
     std::byte* into = nullptr;
     std::size_t left = 0;
@@ -132,13 +132,13 @@ class Link {
   std::optional<Error> broken_;
 
   std::deque<Frame> frames_;
-  std::vector<Message> unflushed_;  ///< taken by the stream, and perhaps still in its buffer
+  std::vector<Message> unflushed_;  ///< accepted by the stream, perhaps still in its buffer
   std::size_t waiting_bytes_ = 0;
   bool waits_to_write_ = false;
   std::map<std::uint64_t, std::deque<Message>> offered_;  ///< to be sent, by tag
 
-  std::map<std::uint64_t, std::deque<Message>> posted_;   ///< to be received, nothing has come
-  std::map<std::uint64_t, std::deque<Message>> awaited_;  ///< to be received, the peer was told
+  std::map<std::uint64_t, std::deque<Message>> posted_;   ///< to be received; nothing has arrived
+  std::map<std::uint64_t, std::deque<Message>> awaited_;  ///< to be received; the peer was informed
   std::map<std::uint64_t, std::deque<std::shared_ptr<Arrived>>> arrived_;
   std::size_t arrived_bytes_ = 0;
   std::array<std::byte, kHeader> header_{};

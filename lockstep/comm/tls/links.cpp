@@ -1,4 +1,4 @@
-// An epoll loop over the connections of a group, on one thread; calling threads send short messages where they can.
+// An epoll loop over the connections of a group, on one thread; calling threads send short messages where possible.
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/comm/tls/links.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kWakeUp = ~std::uint64_t{0};
 
-/// Up to here the calling thread sends what it has itself: quicker than to wake the other for it.
+/// Up to this size the calling thread sends its data itself, which is faster than waking the other thread.
 constexpr std::size_t kSentAtOnce = std::size_t{64} << 10;
 
 UniqueFd opened(int descriptor) {
@@ -26,7 +26,7 @@ UniqueFd opened(int descriptor) {
   return UniqueFd(descriptor);
 }
 
-// Signals are for the program's own threads.
+// Only the program's own threads may handle signals.
 std::thread without_signals(const std::function<void()>& body) {
   const SignalsBlocked blocked;
   return std::thread(body);
@@ -67,7 +67,7 @@ void Links::start(const std::shared_ptr<Operation>& operation) {
     const std::lock_guard lock(started_mutex_);
     started_.push_back(operation);
   }
-  // The thread may hold the lock for as long as it takes to move a lot of data; it then begins this, too.
+  // The thread may hold the lock for as long as it moves a lot of data; it then starts this operation, too.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return wake();
   take_started();
@@ -172,7 +172,7 @@ void Links::post(const std::shared_ptr<Operation>& operation, int number, const 
   for (const auto& [data, bytes, peer] : exchange.sends) link_of(peer).send({operation, number, data, bytes});
 }
 
-// Carries on with the operations of messages that are complete, and sends what is short, until nothing follows from it.
+// Advances the operations whose messages are complete, and sends short messages, until no further step is possible.
 void Links::settle() {
   std::vector<std::size_t> seen;
   do {
@@ -222,7 +222,7 @@ void Links::watch(std::size_t peer) {
   event.data.u64 = peer;
   ::epoll_ctl(epoll_.get(), change, link.socket(), &event);
   if (!reads_again) return;
-  unread_.push_back(peer);  // the stream may hold something that the kernel does not tell of
+  unread_.push_back(peer);  // the stream may hold data of which the kernel does not report an event
   wake();
 }
 

@@ -1,4 +1,4 @@
-// The connections of a group and the thread that serves them: it carries out operations, whether or not anybody waits.
+// The connections of a group and the thread that serves them: it runs operations, whether or not a thread waits.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -18,20 +18,20 @@ namespace lockstep::detail::tls {
 
 class Links {
  public:
-  /// By rank; that of this rank has no socket. Error(io) when the process has no descriptors left.
+  /// `connections`: by rank; that of this rank has no socket. Error(io) when the process has no descriptors left.
   explicit Links(std::vector<Connection> connections);
-  /// Connections end in good order, unless abort() was called.
+  /// Closes connections normally, unless abort() was called.
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// Begins an operation. Thread-safe.
+  /// Starts an operation. Thread-safe.
   void start(const std::shared_ptr<Operation>& operation);
 
-  /// Whether some operation is under way. Thread-safe.
+  /// Whether any operation is pending. Thread-safe.
   bool busy();
 
-  /// All connections end at once; operations under way fail with Error(peer_lost), and so do later ones. Thread-safe.
+  /// All connections end at once; pending and later operations fail with Error(peer_lost). Thread-safe.
   void abort() noexcept;
 
  private:
@@ -47,16 +47,16 @@ class Links {
   void wake() const noexcept;
   void close_all(const Error& reason);
 
-  std::mutex started_mutex_;  ///< of `started_`: nobody waits for it while the thread moves data
+  std::mutex started_mutex_;  ///< of `started_`: no thread waits for it while the thread moves data
   std::deque<std::shared_ptr<Operation>> started_;
   std::atomic<std::size_t> under_way_{0};
 
-  std::mutex mutex_;  ///< of all below but the thread
+  std::mutex mutex_;  ///< of all members below except the thread
   UniqueFd epoll_;
   UniqueFd wake_;
   std::vector<std::unique_ptr<Link>> links_;  ///< by rank; nullptr: this rank
   std::vector<std::uint32_t> watched_;        ///< the events that are waited for, by rank
-  std::vector<std::size_t> unread_;           ///< peers that may have more to read, which the kernel does not tell
+  std::vector<std::size_t> unread_;           ///< peers that may have more to read, without an event of the kernel
   std::vector<std::size_t> touched_;          ///< peers that may have something to send, or be watched for other events
   Results results_;
   bool aborted_ = false;

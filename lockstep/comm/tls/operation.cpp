@@ -1,4 +1,4 @@
-// The schedule of an operation's exchanges, with one or two under way at a time, and its end for the waiting thread.
+// The schedule of an operation's exchanges, with one or two pending at a time, and its end for the waiting thread.
 #include <lockstep/comm/tls/operation.h>
 
 #include <utility>

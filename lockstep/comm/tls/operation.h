@@ -1,4 +1,4 @@
-// One collective or message of the tls backend: what it exchanges, step by step, and its state for the one that waits.
+// One collective or message of the tls backend: its exchanges, step by step, and its state for the waiting thread.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -23,19 +23,19 @@ using Exchange = NetworkReduction::Exchange;
 /// The exchanges of an operation, in order.
 struct Schedule {
   int exchanges = 0;
-  int under_way = 1;  ///< at most this many at a time, 1 or 2
+  int under_way = 1;  ///< at most this many pending at a time, 1 or 2
   std::function<Exchange(int)> exchange;
   std::function<void(int)> finished{};  ///< called once exchange k is complete; empty: nothing to do
 
-  /// Known from the beginning; one after the other.
+  /// A schedule whose exchanges are known in advance and run one after the other.
   static Schedule of(std::vector<Exchange> exchanges);
   static Schedule of(NetworkCall call);
 };
 
 class Operation : public WorkState {
  public:
-  /// `tag`: the same on all ranks for one operation, and for no other. `kept`: the memory of its messages, held until
-  /// the last of them is gone.
+  /// `tag`: the same on all ranks for one operation, and different for every other operation. `kept`: the memory of its
+  /// messages, held until the last of them has ended.
   Operation(std::uint64_t tag, Schedule schedule, std::vector<at::Tensor> kept)
       : tag_(tag), schedule_(std::move(schedule)), kept_(std::move(kept)) {}
 
@@ -45,15 +45,16 @@ class Operation : public WorkState {
   // For Links, under its lock.
 
   std::uint64_t tag() const { return tag_; }
-  /// Whether the length of a message is not known to both sides (send and receive), so that it may differ.
+  /// Whether the two sides have not agreed on the length of a message (send and receive), so that the lengths may
+  /// differ.
   bool is_message() const;
-  /// The next exchange that can begin, with its number; nullopt: none before others are complete.
+  /// The next exchange that can start, with its number; nullopt: it must wait until others are complete.
   std::optional<std::pair<int, Exchange>> begin_next();
-  /// `count` messages of exchange `number` have begun.
+  /// `count` messages of exchange `number` have started.
   void expect(int number, std::size_t count) { open_[parity(number)] += count; }
-  /// One of them is complete.
+  /// One message of exchange `number` is complete.
   void completed(int number) { --open_[parity(number)]; }
-  /// Finishes exchanges that are complete. True: all are, and who waits was told.
+  /// Finishes complete exchanges. True: all are complete, and the waiting thread was notified.
   bool finish_complete();
   void fail(const Error& error);
   bool over() const { return over_; }
@@ -70,13 +71,13 @@ class Operation : public WorkState {
   std::array<std::size_t, 2> open_{};
   bool over_ = false;
 
-  std::mutex mutex_;  ///< of the rest
+  std::mutex mutex_;  ///< of the members below
   std::condition_variable changed_;
   bool done_ = false;
   std::optional<Error> error_;
 };
 
-/// Tags of collectives count up; those of messages are the user's, with this bit.
+/// Tags of collectives are counted; those of messages are the user's tags, with this bit.
 inline constexpr std::uint64_t kMessageBit = std::uint64_t{1} << 63;
 
 }  // namespace lockstep::detail::tls

@@ -31,7 +31,7 @@ constexpr milliseconds kHandshakeTime = std::chrono::seconds(10);
 constexpr std::size_t kMostUnknownPeers = 128;
 constexpr milliseconds kNextAttempt(200);
 
-// Between two questions to the store, which all ranks ask: the more they are, the longer.
+// The pause between two requests to the store; it grows with the number of ranks, which all send requests.
 constexpr milliseconds kFirstPause(1);
 milliseconds longest_pause(int ranks) { return std::max(milliseconds(50), milliseconds(ranks / 2)); }
 milliseconds pause_between_checks(int ranks) { return std::max(milliseconds(100), milliseconds(ranks)); }
@@ -90,7 +90,7 @@ class Rendezvous {
     context_.store->set(address_key(context_.rank), to_bytes(print(own_)));
   }
 
-  // One after the other: most often the next is there already.
+  // One after the other, because the next address is usually available already.
   void look_for_addresses() {
     while (known_ < attempts_.size() && Clock::now() >= next_look_) {
       const auto key = address_key(static_cast<int>(known_));
@@ -184,7 +184,7 @@ class Rendezvous {
                    Clock::now());
   }
 
-  /// False when it is over, one way or the other.
+  /// False when the handshake has succeeded or failed.
   bool serve(Handshake& handshake) {
     try {
       if (handshake.phase == Handshake::Phase::refused) return is_refused_peer_there(handshake);
@@ -250,7 +250,7 @@ class Rendezvous {
   UniqueFd listener_;
   ListeningAddress own_;
   std::vector<Attempt> attempts_;  ///< of the ranks below this one
-  std::size_t known_ = 0;          ///< so many of them, from rank 0 on, have told their address
+  std::size_t known_ = 0;          ///< the number of ranks, from rank 0 on, whose addresses are known
   std::list<Handshake> handshakes_;
   Clock::time_point deadline_;
   Clock::time_point next_check_ = Clock::now() + milliseconds(50);

@@ -1,4 +1,4 @@
-// The tls backend: a TLS 1.3 connection between all pairs of ranks, and one thread that encrypts, decrypts and adds up.
+// The tls backend: TLS 1.3 connections between all pairs of ranks, and one thread that encrypts, decrypts and adds up.
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 #include <lockstep/comm/tls/links.h>
@@ -36,7 +36,8 @@ class TlsBackend : public NetworkBackend {
     return start(Schedule::of(network_call(kind, rank_, root, brought, input, output, op)), {output, input});
   }
 
-  // Along a binary tree whose root is `root`: a rank hears from the one without its lowest bit, and tells the others.
+  // Along a binary tree with root `root`: a rank receives from the rank without its lowest bit, and sends to its
+  // children.
   Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
     const int place = (rank_ - root + size_) % size_;
     const auto rank_at = [&](int other) { return (other + root) % size_; };
@@ -108,7 +109,7 @@ class TlsBackend : public NetworkBackend {
     return start_message(tag, {.receives = {{all.data, all.bytes, source}}, .sends = {}}, tensor);
   }
 
-  // Each step doubles how many ranks a rank has heard of.
+  // Each step doubles the number of ranks whose arrival a rank has received, directly or indirectly.
   Pending barrier(const Call&) override {
     const auto bytes = at::empty({2}, at::kByte);
     bytes.zero_();
@@ -141,7 +142,7 @@ class TlsBackend : public NetworkBackend {
     std::size_t bytes;
   };
 
-  // Of what is only sent, nothing is written.
+  // Only for data to send: it is not written.
   static Memory memory(const at::Tensor& tensor) {
     return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
   }
@@ -155,7 +156,7 @@ class TlsBackend : public NetworkBackend {
     if (to != from.data) std::memmove(to, from.data, from.bytes);
   }
 
-  /// The other ranks, beginning with the next one, so that not all of them begin with the same.
+  /// The other ranks, beginning with the next one, so that not all ranks begin with the same peer.
   std::vector<int> peers() const {
     std::vector<int> ranks;
     for (int step = 1; step < size_; ++step) ranks.push_back((rank_ + step) % size_);

@@ -1,4 +1,4 @@
-// What happens to an item of a file that cannot be used: the run ends, or the item is left out and counted.
+// The handling of unusable items of a file: the run ends, or the item is left out and counted.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -15,8 +15,8 @@ namespace lockstep::data {
 /// The key `on_error` of a data set: "fail" or "skip".
 void describe_on_error(ConfigFields& fields, std::string& on_error);
 
-/// Takes, while it lives, what readers on this thread would end a run with: they leave such items out, whatever
-/// `on_error` says. For a check that is to name them all.
+/// While it exists, it collects the errors with which readers on this thread would end a run: they leave such items
+/// out, whatever the value of `on_error`. For a check that reports all of them.
 class BadItemsTaken {
  public:
   BadItemsTaken();
@@ -25,10 +25,10 @@ class BadItemsTaken {
   BadItemsTaken& operator=(const BadItemsTaken&) = delete;
 
   std::int64_t count() const { return count_; }
-  /// That of this thread; nullptr: none.
+  /// The object of this thread; nullptr: none.
   static BadItemsTaken* current();
   void take(const Error& error);
-  /// What is wrong with the first of them.
+  /// The errors of the first items.
   const std::vector<std::string>& first() const { return first_; }
 
  private:
@@ -37,11 +37,11 @@ class BadItemsTaken {
   std::vector<std::string> first_;
 };
 
-/// What ends the run because of an item: an Error(data) then ends with `way_out`, which leaves it out instead. Others,
-/// and those of a check, stay as they are.
+/// The error that ends the run because of an item: the message of an Error(data) ends with `way_out`, the setting that
+/// leaves the item out instead. Other errors, and those of a check, are not changed.
 Error naming_way_out(const Error& error, std::string_view way_out = "data.on_error=skip");
 
-/// `read()`, whose errors name `way_out` unless it `skips` already.
+/// Returns `read()`. Its errors name `way_out`, unless `skips` is set already.
 template <typename Read>
 auto read_or_name_way_out(bool skips, const Read& read, std::string_view way_out = "data.on_error=skip") {
   try {
@@ -58,8 +58,8 @@ class BadItems {
   /// `what` is for the report, e.g. "lines of train.csv".
   BadItems(bool skips, std::string what) : skips_(skips), what_(std::move(what)) {}
 
-  /// Runs `read`; an Error(data) of it is thrown on, naming the way out, or logged (the first ten) and counted. Whether
-  /// it went well.
+  /// Runs `read`. Its Error(data) is rethrown with the way out, or logged (the first ten) and counted. Returns whether
+  /// there was no error.
   bool try_to(const std::function<void()>& read);
 
   /// One line in the log when something was left out, of `all`.

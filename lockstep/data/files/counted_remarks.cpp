@@ -1,4 +1,4 @@
-// Counts of what readers did otherwise than expected, and the warnings that a run repeats on its console.
+// Counts of unexpected actions of readers, and the warnings that a run repeats on its console.
 #include <lockstep/data/files/counted_remarks.h>
 
 #include <fmt/format.h>

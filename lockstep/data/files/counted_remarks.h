@@ -1,4 +1,4 @@
-// What a reader of files did otherwise than a user may think: how often, with the first example.
+// Counts of the cases in which a reader of files did not do what a user may expect, with the first example.
 #pragma once
 
 #include <lockstep/base/log.h>
@@ -12,24 +12,24 @@
 
 namespace lockstep::data {
 
-/// One line of the log about what was read; warnings are also heard by HeardReports.
+/// Writes one line about the read data to the log; HeardReports also collects warnings.
 void report_line(LogLevel level, std::string_view line);
 
-/// While it lives, what readers on this thread report a second time is not said again: a command may load the same data
-/// for its model and for its samples. One within another does nothing.
+/// While it exists, repeated reports of readers on this thread are dropped: a command may load the same data for its
+/// model and for its samples. A nested object has no effect.
 class ReportsOnce {
  public:
-  /// `silent`: nothing is said at all, as another rank reads the same files and says it.
+  /// `silent`: drops all reports, because another rank reads the same files and reports them.
   explicit ReportsOnce(bool silent = false);
-  /// For a thread that another one waits for: that one's, unless it has none.
+  /// For a thread on which another thread waits: uses the object of the waiting thread, if there is one.
   explicit ReportsOnce(ReportsOnce* of_waiting);
   ~ReportsOnce();
   ReportsOnce(const ReportsOnce&) = delete;
   ReportsOnce& operator=(const ReportsOnce&) = delete;
 
-  /// That of this thread; nullptr: none.
+  /// The object of this thread; nullptr: none.
   static ReportsOnce* current();
-  /// Whether the line is to be said now; without one of these always.
+  /// Whether the line must be reported now; always true without such an object.
   static bool is_due(std::string_view line);
 
  private:
@@ -38,8 +38,8 @@ class ReportsOnce {
   std::set<std::string, std::less<>> said_;
 };
 
-/// Has, of the time while it lives, the warnings that readers on this thread reported: a run shows them on its console,
-/// as its log is a file.
+/// Collects the warnings that readers on this thread report while it exists: a run shows them on its console, because
+/// its log is a file.
 class HeardReports {
  public:
   HeardReports();
@@ -62,7 +62,7 @@ class CountedRemarks {
   /// `kind` follows a number, e.g. "hidden files are passed over".
   void add(LogLevel level, std::string_view kind, std::string_view example);
 
-  /// "WHAT: 3 hidden files are passed over; the first is ._a.jpg", in the order in which the kinds came first.
+  /// "WHAT: 3 hidden files are passed over; the first is ._a.jpg", in the order of the first occurrence of each kind.
   void report(std::string_view what) const;
 
   std::int64_t count_of(std::string_view kind) const;

@@ -19,7 +19,7 @@ std::string_view without_mark(std::string_view text) {
 CsvReader::CsvReader(std::string_view text, std::string file, char separator, bool trims)
     : rest_(without_mark(text)), file_(std::move(file)), separator_(separator), trims_(trims) {}
 
-// Those that separate cells are none.
+// Blanks and tabs that separate cells are not trimmed.
 void CsvReader::pass_blanks() {
   if (!trims_) return;
   const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != separator_; };

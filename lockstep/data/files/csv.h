@@ -16,16 +16,16 @@ struct CsvRow {
 };
 
 /// Reads rows one after the other from text in memory, which must outlive it. Lines end with LF or CR LF, a UTF-8 byte
-/// order mark at the start is passed over, and so are empty lines. A cell in double quotes may hold separators, line
-/// ends and, doubled, quotes. With `trims`, blanks and tabs around a cell, and around its quotes, are no part of it,
-/// and lines of blanks alone are empty. Not thread-safe.
+/// order mark at the start is skipped, and so are empty lines. A cell in double quotes may hold separators, line ends
+/// and, doubled, quotes. With `trims`, blanks and tabs around a cell, and around its quotes, are no part of it, and
+/// lines of blanks alone are empty. Not thread-safe.
 class CsvReader {
  public:
   /// `file` is for messages.
   CsvReader(std::string_view text, std::string file, char separator = ',', bool trims = false);
 
   /// nullopt at the end. Error(data) with file and line for a quote that is not closed, or is followed by something
-  /// else than a separator or the line's end; the next call goes on behind that line, or at the end.
+  /// else than a separator or the line's end; the next call continues after that line, or at the end.
   std::optional<CsvRow> next();
 
  private:
@@ -44,7 +44,7 @@ class CsvReader {
 };
 
 /// The lines of a text, without their ends (LF or CR LF) and without a byte order mark at the start; empty ones are
-/// left out. Calls `line` with each and its number, from 1.
+/// left out. Calls `line` with each line and its number, from 1.
 void for_each_line(std::string_view text, const std::function<void(std::string_view line, int number)>& line);
 
 }  // namespace lockstep::data

@@ -34,11 +34,12 @@ struct BmpHeader {
   std::int64_t width, height;
   bool top_first;
   std::size_t bits;
-  std::size_t palette, colours;  // where it begins, and how many it has
-  std::size_t pixels;            // where they begin
+  std::size_t palette, colours;  // offset of the palette, and its number of colours
+  std::size_t pixels;            // offset of the pixels
 };
 
-/// 32 bits may say where each colour is: only blue, green, red from the lowest byte is read.
+/// With 32 bits, the header may define the position of each colour: only the order blue, green, red from the lowest
+/// byte is supported.
 bool has_usual_masks(std::span<const std::uint8_t> file) {
   constexpr std::array<std::uint32_t, 3> kMasks = {0xff0000, 0xff00, 0xff};
   for (std::size_t i = 0; i < kMasks.size(); ++i) {

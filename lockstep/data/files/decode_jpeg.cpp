@@ -25,7 +25,7 @@ using Decompressor = std::unique_ptr<void, Destroy>;
   fail(ErrorKind::data, "picture", "{} is a damaged JPEG: {}", name, why);
 }
 
-/// Warnings of the library about pictures that are whole all the same.
+/// Warnings of the library about pictures that are complete nevertheless.
 bool is_harmless(std::string_view warning) {
   for (const auto* part : {"extraneous bytes", "Unsupported JFIF", "Unknown Adobe"}) {
     if (warning.find(part) != std::string_view::npos) return true;
@@ -47,7 +47,7 @@ bool has_adobe_marker(std::span<const std::uint8_t> jpeg) {
   return false;
 }
 
-/// What a JPEG says of itself in front of its pixels and between its scans.
+/// The properties of a JPEG from the segments before its pixels and between its scans.
 struct JpegOutline {
   std::int64_t scans = 0;
   bool arithmetic = false;  // a code that can need less than a bit for many pixels
@@ -87,8 +87,8 @@ void require_scans(const JpegOutline& outline, std::int64_t most, std::string_vi
        name, outline.scans, most);
 }
 
-/// Each block of 8 x 8 pixels takes at least a bit, so a short file with a large picture is cut off: memory need not be
-/// taken to see that.
+/// Each block of 8 x 8 pixels takes at least a bit, so a short file with a large picture is truncated. The check needs
+/// no memory for the pixels.
 void require_jpeg_length(const JpegOutline& outline, std::int64_t pixels, std::size_t bytes, std::string_view name) {
   constexpr std::int64_t kMostPixelsOfAByte = std::int64_t{64} * 8;
   if (outline.arithmetic || pixels / kMostPixelsOfAByte <= static_cast<std::int64_t>(bytes)) return;

@@ -17,8 +17,8 @@ namespace lockstep::data {
 #if LOCKSTEP_HAS_PNG
 namespace {
 
-// What the functions that libpng calls need. libpng leaves a function that failed by longjmp, so no object with
-// a destructor may be on the stack between it and setjmp.
+// The data of the functions that libpng calls. libpng leaves a function that failed by longjmp, so no object with a
+// destructor may be on the stack between it and setjmp.
 struct PngSource {
   std::span<const std::uint8_t> rest;
   char problem[200] = "";
@@ -54,7 +54,7 @@ struct PngReader {
 bool read_header(PngReader& reader, PngSource& source) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_set_read_fn(reader.png, &source, read_png_bytes);
-  png_set_user_limits(reader.png, 0x7fffffff, 0x7fffffff);  // require_picture_size says it in its own words
+  png_set_user_limits(reader.png, 0x7fffffff, 0x7fffffff);  // require_picture_size reports it with a better message
   png_set_chunk_malloc_max(reader.png, 64u << 20);
   png_read_info(reader.png, reader.info);
   return true;
@@ -90,7 +90,7 @@ int orientation_of(const PngReader& reader, int without) {
   fail(ErrorKind::data, "picture", "{} is a damaged PNG: {}", name, source.problem);
 }
 
-/// Deflate makes at most 1032 bytes of one: a shorter file is cut off, and memory need not be taken to see that.
+/// Deflate makes at most 1032 bytes of one: a shorter file is truncated. The check needs no memory for the pixels.
 void require_png_length(std::size_t pixel_bytes, std::size_t file_bytes, std::string_view name) {
   constexpr std::size_t kMostOfAByte = 1032;
   if (pixel_bytes / kMostOfAByte <= file_bytes) return;

@@ -20,7 +20,7 @@ namespace lockstep::data {
 #if LOCKSTEP_HAS_TIFF
 namespace {
 
-/// What the functions that libtiff calls need. They may not throw.
+/// The data of the functions that libtiff calls. These functions must not throw.
 struct TiffSource {
   std::span<const std::uint8_t> bytes;
   std::uint64_t at = 0;
@@ -50,7 +50,7 @@ toff_t seek_in_tiff(thandle_t handle, toff_t offset, int whence) {
 int close_no_tiff(thandle_t) { return 0; }
 toff_t size_of_tiff(thandle_t handle) { return source_of(handle).bytes.size(); }
 
-/// libtiff only reads there. (Without, libtiff 4.5 refuses small tiles that are not compressed.)
+/// libtiff only reads from this memory. (Without the mapping, libtiff 4.5 rejects small tiles that are not compressed.)
 int map_tiff(thandle_t handle, void** begin, toff_t* size) {
   const auto bytes = source_of(handle).bytes;
   *begin = const_cast<std::uint8_t*>(bytes.data());
@@ -105,7 +105,7 @@ Number tiff_field(TIFF* tiff, std::uint32_t tag, Number without) {
   return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : without;
 }
 
-/// Error(data) for what is no picture of up to 8 bits.
+/// Error(data) for an unsupported kind of picture, such as one of more than 8 bits per sample.
 void require_kind_of_tiff(TIFF* tiff, std::string_view name) {
   const auto refuse = [name](const std::string& what) {
     fail(ErrorKind::data, "picture",
@@ -132,7 +132,7 @@ void require_kind_of_tiff(TIFF* tiff, std::string_view name) {
   }
 }
 
-/// The most bytes that one of a file becomes; 0 where that has no bound.
+/// The maximum number of decoded bytes per byte of the file; 0 if there is no bound.
 std::uint64_t most_of_a_tiff_byte(std::uint16_t compression) {
   switch (compression) {
     case COMPRESSION_NONE: return 1;
@@ -144,7 +144,7 @@ std::uint64_t most_of_a_tiff_byte(std::uint16_t compression) {
   }
 }
 
-/// A shorter file is cut off, and memory need not be taken to see that.
+/// A shorter file is truncated. The check needs no memory for the pixels.
 void require_tiff_length(TIFF* tiff, std::uint64_t height, std::size_t file_bytes, std::string_view name) {
   const auto most = most_of_a_tiff_byte(tiff_field<std::uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE));
   const auto pixel_bytes = static_cast<std::uint64_t>(std::max<tmsize_t>(TIFFScanlineSize(tiff), 0)) * height;
@@ -153,14 +153,14 @@ void require_tiff_length(TIFF* tiff, std::uint64_t height, std::size_t file_byte
        file_bytes, pixel_bytes);
 }
 
-/// Colours that are multiplied by their alpha become what they were.
+/// Divides colours by the alpha with which they were multiplied.
 std::uint8_t without_alpha(std::uint32_t colour, std::uint32_t alpha) {
   if (alpha == 0) return 0;
   return static_cast<std::uint8_t>(std::min(255u, colour * 255 / alpha));
 }
 
-/// Whether the first extra sample is an alpha by which the colours are multiplied. libtiff would multiply those that
-/// are not, so it takes all as if they were.
+/// Whether the first extra sample is an alpha by which the colours are multiplied. libtiff would multiply the others,
+/// so the decoder declares all of them as multiplied.
 bool take_alpha_as_multiplied(TIFF* tiff) {
   std::uint16_t count = 0;
   std::uint16_t* kinds = nullptr;

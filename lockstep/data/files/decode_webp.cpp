@@ -27,7 +27,7 @@ std::size_t little_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
          std::size_t{bytes[at + 3]} << 24;
 }
 
-/// That of the chunk EXIF, which some programs begin as JPEG's segment does.
+/// The orientation of the chunk EXIF, which some programs begin with the prefix of JPEG's segment.
 int webp_orientation(std::span<const std::uint8_t> file) {
   constexpr std::string_view kBegin("Exif\0\0", 6);
   for (std::size_t at = kRiffHeader; at + kChunkHeader <= file.size();) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// The name of iconv for what the text begins as; empty: nothing wide.
+/// The iconv name of the text's encoding, from its first bytes; empty: not UTF-16 or UTF-32.
 std::string_view wide_encoding(std::string_view text) {
   constexpr std::size_t kLooksAt = 512;
   if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
@@ -26,7 +26,7 @@ std::string_view wide_encoding(std::string_view text) {
   for (std::size_t i = 0; i < begin.size(); ++i) {
     if (begin[i] == '\0') ++zeros[i % 2];
   }
-  const auto many = begin.size() / 2 * 3 / 4;  // letters of other alphabets have none
+  const auto many = begin.size() / 2 * 3 / 4;  // letters of other alphabets have no zero bytes
   if (zeros[1] >= many && zeros[0] == 0) return "UTF-16LE";
   if (zeros[0] >= many && zeros[1] == 0) return "UTF-16BE";
   return {};

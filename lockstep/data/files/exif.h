@@ -1,4 +1,4 @@
-// The EXIF orientation: how a camera was held.
+// The EXIF orientation: the position of the camera.
 #pragma once
 
 #include <lockstep/data/files/picture.h>
@@ -15,7 +15,7 @@ int exif_orientation(std::span<const std::uint8_t> tiff);
 /// The same of the first EXIF segment of a JPEG.
 int jpeg_orientation(std::span<const std::uint8_t> jpeg);
 
-/// The picture as it is to be seen: 2 mirrored, 3 turned by 180 degrees, 4 upside down, 5 transposed, 6 turned right by
+/// The picture in its upright form: 2 mirrored, 3 turned by 180 degrees, 4 upside down, 5 transposed, 6 turned right by
 /// 90 degrees, 7 transposed across the other diagonal, 8 turned left by 90 degrees; anything else unchanged.
 Picture turned(Picture picture, int orientation);
 

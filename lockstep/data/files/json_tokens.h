@@ -1,4 +1,4 @@
-// Tokens of a document: of its bytes, or of a line of JSON.
+// Tokens of a document, from its bytes or from a line of JSON.
 #pragma once
 
 #include <cstdint>

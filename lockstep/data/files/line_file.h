@@ -1,4 +1,4 @@
-// A text file as an array of lines, of which none is read before it is asked for.
+// A text file as an array of lines. A line is read only on access.
 #pragma once
 
 #include <lockstep/data/files/mapped_file.h>
@@ -18,7 +18,7 @@ class LineFile {
   LineFile(const std::filesystem::path& file, std::string_view key, const std::filesystem::path& cache,
            std::string_view cache_key);
 
-  /// A last line without an end counts, an empty one behind the last end does not.
+  /// A last line without a line end counts, an empty one after the last line end does not.
   std::int64_t size() const { return lines_; }
   /// Line `index`, from 0, without its end.
   std::string_view line(std::int64_t index) const;

@@ -26,7 +26,7 @@ T number_at(const std::uint8_t* at) {
   return value;
 }
 
-// Thrown inside, where the key is not known.
+// Thrown internally, where the key is not known.
 struct Damage {
   std::string what;
 };
@@ -154,7 +154,7 @@ LmdbView::LmdbView(std::span<const std::uint8_t> bytes, std::string name) : byte
   if (!meta) refuse("is no LMDB file of version 1 (64-bit, little-endian)");
   const auto size = meta->page_size;
   if (size < 512 || size > 65536 || (size & (size - 1)) != 0) refuse(fmt::format("has pages of {} bytes", size));
-  // Each transaction writes the other of the first two pages: the newer one counts.
+  // Transactions write the first two pages in turn: the newer page counts.
   if (const auto other = read_meta(size); other && other->page_size == size && other->transaction > meta->transaction) {
     meta = other;
   }

@@ -20,11 +20,11 @@ namespace lockstep::data {
 /// Thread-safe.
 class LmdbView {
  public:
-  /// Error(data) when the bytes are no such file, are fewer than its pages, or its database has sorted duplicates,
+  /// Error(data) when the bytes are not such a file, are fewer than its pages, or its database has sorted duplicates,
   /// whole numbers as keys or keys in reverse order.
   LmdbView(std::span<const std::uint8_t> bytes, std::string name);
 
-  /// The value of a key; nullopt without one. Error(data) naming the key where the pages on the way to it are damaged.
+  /// The value of a key; nullopt without one. Error(data) naming the key if the pages on the path to it are damaged.
   std::optional<std::span<const std::uint8_t>> find(std::string_view key) const;
 
   std::uint64_t entries() const { return entries_; }
@@ -42,10 +42,10 @@ class LmdbView {
   std::uint64_t entries_ = 0;
 };
 
-/// A database on the disk, mapped and not locked: nobody may write to it at the same time.
+/// A database on the disk, mapped and not locked: no process may write to it at the same time.
 class LmdbFile {
  public:
-  /// `path`: data.mdb, or the folder that holds it. Errors as above, and Error(config) naming `key_of_path` where it is
+  /// `path`: data.mdb, or the folder that holds it. Errors as above, and Error(config) naming `key_of_path` if it is
   /// neither.
   LmdbFile(const std::filesystem::path& path, std::string_view key_of_path);
 

@@ -1,4 +1,4 @@
-// A file mapped into memory, to be read at any place: it may be larger than the machine's memory.
+// A memory-mapped file with random access. It may be larger than the machine's memory.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace lockstep::data {
 
-/// The bytes of a file as they were when it was opened. Thread-safe. The file must not become shorter while it is
-/// mapped: the kernel ends a process that reads what is gone (SIGBUS).
+/// The bytes of a file from the time when it was opened. Thread-safe. The file must not become shorter while it is
+/// mapped: the kernel ends a process that reads beyond the end (SIGBUS).
 class MappedFile {
  public:
   /// Error(config) naming `key` when there is no such file or it is a folder; Error(io) when it cannot be read.

@@ -40,7 +40,7 @@ bool is_webp(std::string_view begin) {
   return begin.starts_with("RIFF") && begin.size() >= 12 && begin.substr(8, 4) == "WEBP";
 }
 
-/// The second two are those of files that may be larger than 4 GiB.
+/// The last two belong to files that may be larger than 4 GiB.
 bool is_tiff(std::string_view begin) {
   using namespace std::string_view_literals;
   for (const auto mark : {"II*\0"sv, "MM\0*"sv, "II+\0"sv, "MM\0+"sv}) {
@@ -49,7 +49,7 @@ bool is_tiff(std::string_view begin) {
   return false;
 }
 
-// As PIL and OpenCV round: weights of 2^-16.
+// Rounds like PIL and OpenCV: weights are multiples of 2^-16.
 void to_grey(Picture& picture) {
   auto out = picture.pixels.begin();
   for (std::size_t i = 0; i + 2 < picture.pixels.size(); i += 3) {
@@ -93,7 +93,7 @@ Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOption
 }
 
 Picture read_picture(const std::string& file, const DecodeOptions& options) {
-  // The system would open the file whose name ends before it.
+  // The system would cut the name at the zero byte and open another file.
   if (file.find('\0') != std::string::npos)
     fail(ErrorKind::data, "picture", "cannot read {}: its name has a byte 0", file);
   errno = 0;

@@ -17,32 +17,33 @@ struct Picture {
   std::vector<std::uint8_t> pixels;
 };
 
-/// Limits of pictures that a user says nothing else of. Pictures beyond them are refused before they are decoded.
+/// Default limits of pictures. Pictures beyond the limits are rejected before they are decoded.
 inline constexpr std::int64_t kMostPixels = 178'956'970, kMostScans = 100;
 
 struct DecodeOptions {
   int channels = 3;         ///< 3: grey pictures get three equal channels; 1: colours become grey (0.299, 0.587, 0.114)
-  bool orientation = true;  ///< turn the picture as its EXIF orientation says
+  bool orientation = true;  ///< turn the picture by its EXIF orientation
   std::int64_t max_pixels = kMostPixels;
-  std::int64_t max_scans = kMostScans;  ///< of a JPEG, each of which goes over the whole picture
+  std::int64_t max_scans = kMostScans;  ///< of a JPEG; each scan processes the whole picture
 };
 
 /// Decodes a JPEG (baseline or progressive; grey, YCbCr, RGB, CMYK, YCCK), a PNG (1 to 16 bits; grey, palette,
-/// colours), a WebP that stands still, a BMP (24 and 32 bits, palettes, uncompressed) or the first page of a TIFF (up
+/// colours), a WebP without animation, a BMP (24 and 32 bits, palettes, uncompressed) or the first page of a TIFF (up
 /// to 8 bits for each sample). 16 bits are rounded to 8, alpha is left out, Adobe's inverted CMYK becomes RGB.
 /// Thread-safe.
 ///
-/// Error(data), beginning with `name`, for other formats, damage, a file that is cut off or too short for its picture,
-/// and what is beyond the limits;
-/// Error(unsupported), naming the Debian package, where this build lacks the library.
+/// Error(data), beginning with `name`, for other formats, damage, a file that is truncated or too short for its
+/// picture, and a picture beyond the limits; Error(unsupported), naming the Debian package, where this build lacks the
+/// library.
 Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
 
 /// Reads and decodes a file. Error(data) naming it, also when there is no such file or it cannot be read.
 Picture read_picture(const std::string& file, const DecodeOptions& options);
 
-/// Whether a file's name ends as a picture's does, in any case: .jpg, .jpeg, .png, .webp, .bmp, .tif, .tiff.
+/// Whether a file's name has the extension of a picture, in upper or lower case: .jpg, .jpeg, .png, .webp, .bmp, .tif,
+/// .tiff.
 bool has_picture_name(std::string_view file);
-/// Those endings, for messages.
+/// The list of these extensions, for messages.
 std::string picture_endings();
 
 }  // namespace lockstep::data

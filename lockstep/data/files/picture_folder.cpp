@@ -1,4 +1,4 @@
-// The listing of a folder of pictures without hidden files, __MACOSX and what is no picture by its name.
+// The listing of a folder of pictures without hidden files, __MACOSX and files without the extension of a picture.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_folder.h>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Endings of pictures of other kinds.
+/// Extensions of unsupported picture formats.
 constexpr std::array<std::string_view, 9> kOtherPictures = {".gif", ".heic", ".heif", ".avif", ".jp2",
                                                             ".jxl", ".ppm",  ".svg",  ".psd"};
 
@@ -27,7 +27,7 @@ void pass_over(const fs::path& path, CountedRemarks& remarks) {
   remarks.add(LogLevel::info, "hidden or macOS's own files and folders are passed over", path.string());
 }
 
-/// Calls `seen` with each entry that is the user's own.
+/// Calls `seen` with each entry except those that programs left.
 template <typename Iterator, typename Seen>
 void for_each_own(const fs::path& folder, std::string_view key, CountedRemarks& remarks, const Seen& seen) {
   std::error_code code;

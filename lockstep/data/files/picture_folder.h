@@ -1,4 +1,4 @@
-// Which files of a folder are pictures: one rule for all data sets of folders.
+// The selection of picture files in a folder: one rule for all data sets of folders.
 #pragma once
 
 #include <lockstep/data/files/counted_remarks.h>
@@ -10,15 +10,15 @@
 
 namespace lockstep::data {
 
-/// Whether programs leave such files and folders beside a user's own: names that begin with a dot (.ipynb_checkpoints,
-/// macOS's ._a.jpg), and macOS's __MACOSX.
+/// Whether a name is one of files and folders that programs leave beside the user's own: names that begin with a dot
+/// (.ipynb_checkpoints, macOS's ._a.jpg), and macOS's __MACOSX.
 bool is_left_by_programs(const std::filesystem::path& path);
 
 enum class FolderDepth { itself, all_below };
 
-/// The pictures of a folder, sorted by the bytes of their paths. What is_left_by_programs() is passed over with all
-/// that is in it, and so are files that are no pictures by their names; `remarks` has how many, and the first ones.
-/// Error(io) naming `key` where the folder cannot be listed.
+/// The pictures of a folder, sorted by the bytes of their paths. Entries with is_left_by_programs() are skipped with
+/// all their content, and so are files without the extension of a picture; `remarks` counts them and names the first
+/// ones. Error(io) naming `key` where the folder cannot be listed.
 std::vector<std::string> pictures_in(const std::filesystem::path& folder, FolderDepth depth, std::string_view key,
                                      CountedRemarks& remarks);
 

@@ -15,18 +15,18 @@ void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t 
 /// RGB, not turned. Errors as decode_picture's.
 Picture decode_jpeg(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
 
-/// RGB, not turned; `orientation` becomes that of the chunk eXIf, and stays where there is none.
+/// RGB, not turned; `orientation` is set from the chunk eXIf, and not changed without one.
 Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                    int& orientation);
 
 /// RGB. A BMP has no orientation.
 Picture decode_bmp(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
 
-/// RGB, not turned; `orientation` becomes that of the chunk EXIF. Error(data) for an animation, too.
+/// RGB, not turned; `orientation` is set from the chunk EXIF. Error(data) for an animation, too.
 Picture decode_webp(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                     int& orientation);
 
-/// The first page as RGB, not turned; `orientation` becomes that of the page's tag.
+/// The first page as RGB, not turned; `orientation` is set from the page's tag.
 Picture decode_tiff(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                     int& orientation);
 

@@ -28,7 +28,7 @@ constexpr std::size_t kHeaderBytes = 512;
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 constexpr auto kTellAfter = std::chrono::seconds(2);
 
-/// The first bytes of a prepared file: what it was made from, and for what.
+/// The first bytes of a prepared file: its source and its purpose.
 std::string header_of(const std::filesystem::path& source, std::string_view purpose, std::size_t numbers) {
   struct stat status {};
   if (::stat(source.c_str(), &status) != 0) return {};
@@ -39,7 +39,7 @@ std::string header_of(const std::filesystem::path& source, std::string_view purp
   return header;
 }
 
-/// The file, if it is what such a `make` would give.
+/// The content of the file, if it equals the result of such a `make`.
 std::optional<MappedFile> open_valid(const std::filesystem::path& source, const std::filesystem::path& prepared,
                                      std::string_view purpose, std::string_view key) {
   std::error_code code;
@@ -85,7 +85,7 @@ PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::
   bool told = false;
   for (;;) {
     if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
-    // Where the file system has no locks, several processes make the same file, which does no harm.
+    // Where the file system has no locks, several processes make the same file, which is harmless.
     if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
     if (!told && std::chrono::steady_clock::now() - start > kTellAfter) {
       log_info("waiting for another process that computes {} from {}", prepared.string(), source.string());
@@ -93,7 +93,7 @@ PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::
     }
     std::this_thread::sleep_for(kLookAgain);
   }
-  // It may have appeared between the look and the lock.
+  // Another process may have made the file before this one got the lock.
   if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
   const auto before = header_of(source, purpose, 0);
   const auto numbers = make();

@@ -1,4 +1,4 @@
-// Files that are computed from a data file once and kept beside it, such as an index of its lines.
+// Files that are computed once from a data file and stored beside it, such as an index of its lines.
 #pragma once
 
 #include <lockstep/base/atomic_file.h>
@@ -25,10 +25,12 @@ class PreparedNumbers {
 };
 
 /// The numbers that `make` computes from `source`, read from `prepared`. If that file is missing, or was made from a
-/// source of another size or time, or for another `purpose` (one line), one process of those that ask makes it, and
-/// the others wait: it holds a lock on `source`, which ends with its process. The file appears atomically.
+/// source of another size or time, or for another `purpose` (one line), one of the calling processes makes it, and the
+/// other processes wait: it holds a lock on `source`, which is released when the process ends. The file appears
+/// atomically.
 ///
-/// Error(io) naming `key`, which says where the file is, when it cannot be written; errors of `make`.
+/// Error(io) naming `key`, the configuration key of the file's place, when the file cannot be written; errors of
+/// `make`.
 PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::filesystem::path& prepared,
                                 std::string_view purpose, std::string_view key,
                                 const std::function<std::vector<std::uint64_t>()>& make);

@@ -8,11 +8,11 @@
 
 namespace lockstep::data {
 
-/// Tokens over bytes that somebody else holds. Thread-safe.
+/// A view of tokens over bytes that the caller owns. Thread-safe.
 class TokenView {
  public:
   /// `kind`: bytes, uint16 or uint32. `vocabulary`: tokens must be below it; 0: any. Error(data) naming the file when
-  /// the bytes are no whole number of tokens.
+  /// the bytes are not a whole number of tokens.
   TokenView(std::span<const std::uint8_t> bytes, std::string_view kind, std::int64_t vocabulary, std::string file);
 
   std::int64_t size() const { return size_; }

@@ -84,7 +84,7 @@ void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   cast_and_call(op, stack, at::kFloat);
 }
 
-/// libtorch versions differ in which of these they have.
+/// Not all libtorch versions have all of these operators.
 bool exists(const char* name) {
   const std::string full = name;
   const auto dot = full.find('.');

@@ -134,7 +134,7 @@ ResultShapes by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info, t
     if (!by_mask) without_meta_kernel().add(info);
     return {};
   } catch (const c10::Error&) {
-    if (info.is_view) throw;  // not tried on gathered parts: their memory order may allow an invalid view
+    if (info.is_view) throw;  // no attempt on gathered parts: their memory order may allow an invalid view
     return {.known = std::nullopt, .refused = true};
   }
   std::vector<LogicalShape> shapes;

@@ -18,7 +18,7 @@ struct TensorArgument {
   std::size_t position = 0;  ///< index of the argument that is the tensor or the list with it
 };
 
-/// Inputs, in the order of the arguments; an in-place variant's own tensor is one of them, `out` tensors are not.
+/// Inputs, in the order of the arguments; the tensor of an in-place variant is one of them, `out` tensors are not.
 std::vector<TensorArgument> input_tensors(const OpInfo& info, const torch::jit::Stack& arguments);
 
 /// The arguments with each input tensor replaced by the next of `locals`, which has one for each of input_tensors().

@@ -76,7 +76,7 @@ at::Tensor without_repeats(at::Tensor tensor, c10::IntArrayRef sizes, c10::IntAr
 
 /// For a view that ranks fetched with communication. Every rank gathers the full view, copies its part of the base into
 /// an otherwise empty full tensor, writes through the views of that as on one device, and takes its part again. If the
-/// base is partial, the first rank gets the values and the others zeros.
+/// base is partial, the first rank gets the values and the other ranks get zeros.
 void write_through_whole(const Chain& chain, const at::Tensor& view) {
   auto& state = state_of(chain.root);
   Placements placements = state.sharding->placements;

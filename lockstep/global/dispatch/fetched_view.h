@@ -30,7 +30,7 @@ struct FetchedView {
 
 /// Registers `views`, the results of a view operator called with `arguments` (the first is `base`). A view of a fetched
 /// view is a fetched view, too. From then on, neither base nor view may change its placements at its first write,
-/// because the other would not see it. `brought` is as in FetchedView.
+/// because the other tensor would not have the change. `brought` is as in FetchedView.
 void note_views(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, const Plan& plan, bool brought,
                 const at::Tensor& base, const torch::jit::Stack& views);
 

@@ -1,4 +1,4 @@
-// The counters of calls that gather: the bytes of a choice that keeps nothing divided, and a list by bytes.
+// The counters of calls that gather: the bytes of a choice without divided inputs, and a list by bytes.
 #include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/transitions.h>
 

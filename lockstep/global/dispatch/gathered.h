@@ -14,7 +14,7 @@
 
 namespace lockstep::global {
 
-/// One operator with inputs that lie in one way.
+/// One operator with one combination of input placements.
 struct GatheredWay {
   std::string call;  ///< "aten::flip of [Shard(0)]"
   bool has_rule = false;
@@ -25,9 +25,9 @@ struct GatheredWay {
 /// Counting is not thread-safe beside operators on the mesh, as for TrafficCount.
 class GatheredWays {
  public:
-  /// The reference stays valid. `is_new`: whether it was asked for the first time.
+  /// The reference stays valid. `is_new`: whether this is the first call for it.
   GatheredWay& way(const std::string& call, bool has_rule, bool& is_new);
-  /// Those that were called, most bytes first.
+  /// The operators that were called, most bytes first.
   std::vector<GatheredWay> called() const;
 
  private:
@@ -36,11 +36,11 @@ class GatheredWays {
 };
 
 /// The bytes that each rank receives because the choice makes divided inputs whole along an axis on which nothing stays
-/// divided; 0: the work is divided, or nothing was.
+/// divided; 0: the work is divided, or no input was.
 double gathered_bytes(const Choice& choice, const OpCall& call, const std::vector<Placements>& now,
                       std::span<const int> mesh_sizes);
 
-/// For people, a line for each way: "aten::flip of [Shard(0)]: 12 calls, 3.4 MB (no rule)".
+/// A text for people, with one line for each operator: "aten::flip of [Shard(0)]: 12 calls, 3.4 MB (no rule)".
 std::vector<std::string> texts_of(const std::vector<GatheredWay>& ways);
 
 }  // namespace lockstep::global

@@ -241,7 +241,7 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   on_trace.run(*mesh, [&] { bring_and_run(op, info, *plan, mesh, arguments, inputs, stack); });
 }
 
-/// Calls differ, too, where they have different strategies.
+/// Calls with different strategies are different calls, too.
 void add_strategy(const NamedOperators::Call& call, Key& key) {
   if (call.number > 0) key.push_back(call.number);
 }

@@ -1,4 +1,4 @@
-// Operators by the names of their modules, while a model runs: which operator a call is, and the strategy that the user
+// Operators by the names of their modules, while a model runs: the operator of a call, and the strategy that the user
 // has given it.
 #pragma once
 
@@ -24,12 +24,12 @@ class Module;
 
 namespace lockstep::global {
 
-/// The modules inside `module` that only hold others and call no operator: lists and sequences.
+/// The modules inside `module` that only contain other modules and call no operator: lists and sequences.
 std::set<std::string, std::less<>> containers_of(const torch::nn::Module& module);
 
 /// Follows the modules of tensors from operator to operator, in the forward pass of training only. It uses
-/// TensorState::traced: the module of a tensor and the number of the operator that made it. Calls may come from several
-/// threads (backward may run on a thread of autograd), but not at the same time.
+/// TensorState::traced: the module of a tensor and the number of the operator that made it. Calls may be made on
+/// several threads (backward may run on a thread of autograd), but not at the same time.
 class NamedOperators {
  public:
   NamedOperators(OperatorStrategies strategies, std::set<std::string, std::less<>> containers);
@@ -40,7 +40,7 @@ class NamedOperators {
   struct Call {
     std::shared_ptr<const OperatorStrategy> strategy = nullptr;
     std::int64_t number = 0;               ///< of the strategy, from 1; 0: none. Part of the key of the call's plan
-    std::optional<std::size_t> results{};  ///< what the results are marked with; nullopt: not in forward
+    std::optional<std::size_t> results{};  ///< the mark of the results; nullopt: not in forward
   };
   Call called(const OpInfo& info, const torch::jit::Stack& arguments);
   static void made(const Call& call, c10::ArrayRef<c10::IValue> results);
@@ -60,7 +60,8 @@ class NamedOperators {
 /// Gives the operators of a distributed module these strategies, while it runs on `mesh`.
 void set_strategies(const torch::nn::Module& module, const Mesh& mesh, OperatorStrategies strategies);
 
-/// The named operators of the mesh of the first global tensor among the arguments; nullptr: it has none.
+/// The named operators of the mesh of the first global tensor among the arguments; nullptr: the mesh has no named
+/// operators.
 NamedOperators* names_of(c10::ArrayRef<c10::IValue> arguments);
 
 }  // namespace lockstep::global

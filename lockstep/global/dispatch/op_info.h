@@ -1,5 +1,5 @@
-// What is known of a call before it runs: the properties of its operator, derived from the schema once, and its
-// arguments as the rules read them.
+// The information about a call before it runs: the properties of its operator, derived from the schema once, and its
+// arguments in the form that the rules read.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>
@@ -28,7 +28,7 @@ struct OpInfo {
   std::vector<std::optional<std::size_t>> returned_argument;  ///< by result: the written argument that is returned
   bool reshapes_self = false;                                 ///< in place, but changes the shape only: t_, squeeze_
   bool is_view = false;                                       ///< a result shares memory with an argument
-  bool makes_unwritten = false;                               ///< empty() and its like
+  bool makes_unwritten = false;                               ///< empty() and similar operators
   bool has_out = false;                                       ///< some argument is an `out` tensor
   bool loses_writes =
       false;               ///< an `out` that is not returned, or a list of such: the written values would then be lost

@@ -1,4 +1,4 @@
-// Hashes and texts of operators and redistributions for the mesh's trace, and which operators are left out of it.
+// Hashes and texts of operators and redistributions for the mesh's trace, and the operators that are not on it.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/operator_scope.h>
@@ -104,7 +104,7 @@ void add_to_trace(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info,
   const bool replicated = std::all_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
     return !is_global(each.tensor) || state_of(each.tensor).sharding->replicated;
   });
-  // What reads parts (equal) sends an answer about them.
+  // Operators that read parts (equal) send a result about them.
   if (!brings_inputs(plan, inputs) && !writes && (info.is_view || (!gives_a_tensor(op) && replicated))) {
     plan.for_one_rank = replicated;
     return;

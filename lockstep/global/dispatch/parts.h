@@ -1,5 +1,5 @@
 // Between global tensors and this rank's parts: the inputs of a call, redistributed to the placements that a plan
-// needs, and its results as global tensors, or in the caller's own tensors.
+// needs, and its results as global tensors, or in the caller's tensors.
 #pragma once
 
 #include <lockstep/global/dispatch/call_tensors.h>
@@ -22,7 +22,7 @@ std::shared_ptr<MeshState> mesh_of_call(const c10::OperatorHandle& op, const OpI
 /// (unless other tensors share its memory), so that the next operator need not reduce it again.
 std::vector<at::Tensor> local_inputs(const Plan& plan, const std::vector<TensorArgument>& inputs, MeshState& mesh);
 
-/// Assigns `local`, with placements `sharding`, to the caller's own tensor. That keeps its placements, unless nothing
+/// Assigns `local`, with placements `sharding`, to the caller's tensor. The tensor keeps its placements, unless nothing
 /// was ever written to it, or it was partial and no other tensor shares its memory.
 void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding);
 

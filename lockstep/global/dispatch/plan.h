@@ -31,17 +31,17 @@ struct PlannedOutput {
 };
 
 struct Plan {
-  OpCall call;                          ///< shapes and numbers as the rules saw them
+  OpCall call;                          ///< shapes and numbers that the rules have read
   std::vector<const Sharding*> inputs;  ///< the placements that each tensor argument must have; nullptr: undefined, or
                                         ///< an ordinary scalar tensor
   std::vector<PlannedOutput>
       outputs;  ///< the results, lists flattened, without those that are the caller's own tensors
-  std::vector<const Sharding*> afterwards;  ///< of the outputs, where a strategy wants others than the rule gives; else
-                                            ///< empty
+  std::vector<const Sharding*> afterwards;  ///< of the outputs, if a strategy requires other placements than the rule;
+                                            ///< else empty
   LocalForm form = nullptr;                 ///< nullptr: the operator itself
   GatheredWay* gathers = nullptr;           ///< of a call whose inputs are gathered: its counter
   double gathered_bytes = 0;
-  bool overwrites = false;  ///< an in-place variant that does not read its own tensor
+  bool overwrites = false;  ///< an in-place variant that does not read its tensor
   bool direct = false;      ///< no redistribution is needed, and the arguments have neither lists nor `out`
   std::vector<std::size_t> tensor_positions;  ///< of a direct plan: indices of the arguments that are global tensors
   std::vector<std::size_t> device_positions;  ///< of a direct plan: indices of the arguments that are their device
@@ -54,7 +54,7 @@ struct Plan {
 /// The operator, and the properties of each argument on which rules and shapes depend (write_key).
 using KeyView = std::span<const std::int64_t>;
 
-/// Thread-safe. Plans live as long as the cache.
+/// Thread-safe. Plans exist as long as the cache.
 class PlanCache {
  public:
   const Plan* find(KeyView key) const;

@@ -93,7 +93,7 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   }
 }
 
-/// Has the plan count its calls where they gather.
+/// Makes the plan count its calls if they gather.
 void note_gathering(Plan& plan, const OpInfo& info, const std::vector<TensorArgument>& inputs, const Choice& choice,
                     MeshState& mesh) {
   const Rule* rule = find_rule(info.name);
@@ -138,7 +138,7 @@ void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit
   without_out(op, info, arguments, device).callBoxed(arguments);
 }
 
-/// choose(), among the ways that the strategy leaves.
+/// choose(), among the signatures that the strategy allows.
 Choice choose_as(const OperatorStrategy* strategy, const Rule* rule, const OpCall& call,
                  const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
                  const MeshState& mesh) {

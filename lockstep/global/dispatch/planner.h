@@ -17,13 +17,13 @@ namespace lockstep::global {
 Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                const std::vector<TensorArgument>& inputs, MeshState& mesh, const OperatorStrategy* strategy = nullptr);
 
-/// What to do about calls that gather their inputs.
+/// The reaction to calls that gather their inputs.
 enum class Strictness {
   warn,    ///< a warning where there is no rule
   refuse,  ///< Error(unsupported) where there is no rule
-  list,    ///< a line in the log for each way, also where the rule has no better one
+  list,    ///< a line in the log for each combination of placements, even if the rule has no better choice
 };
-/// The value of LOCKSTEP_GLOBAL_STRICT, or of the last set_strict(). Error(environment) for a value that is none.
+/// The value of LOCKSTEP_GLOBAL_STRICT, or of the last set_strict(). Error(environment) for an invalid value.
 Strictness strictness();
 void set_strict(bool strict);
 

@@ -1,4 +1,5 @@
-// A record of the gathers of the last step, in whose order the next ones begin as long as a step follows it.
+// A record of the gathers of the last step; the next step starts its gathers in this order as long as it follows the
+// record.
 #include <lockstep/global/dispatch/prefetch.h>
 
 #include <lockstep/global/tensor_state.h>
@@ -32,7 +33,7 @@ void Prefetch::end_step() {
   seen_.clear();
 }
 
-/// Waits for what is not needed: it may read the memory of parameters, which are written to next.
+/// Waits for unneeded gathers, because they may read the memory of parameters, which are written to next.
 void Prefetch::drop() {
   while (!in_flight_.empty()) {
     auto gather = std::move(in_flight_.front().gather);
@@ -40,7 +41,7 @@ void Prefetch::drop() {
     ++counts_.begun_in_vain;
     try {
       gather.work.wait();
-    } catch (const std::exception&) {  // whoever needs a later collective gets the error
+    } catch (const std::exception&) {  // the caller of a later collective gets the error
     }
   }
 }
@@ -83,7 +84,7 @@ std::optional<at::Tensor> Prefetch::take(const at::Tensor& tensor, const Shardin
                 .to = needed};
   const auto number = seen_.size();
   if (as_expected_ && (number >= expected_.size() || !(expected_[number] == wanted))) {
-    as_expected_ = false;  // another way through the model than in the last step
+    as_expected_ = false;  // the order differs from the last step
     drop();
   }
   ++counts_.gathers;

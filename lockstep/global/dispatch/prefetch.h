@@ -1,5 +1,5 @@
-// Prefetching of divided parameters (ZeRO stage 3): while one operator computes, the gathers of the parameters that the
-// next operators need are under way.
+// Prefetching of divided parameters (ZeRO stage 3): while one operator computes, the parameters that the next operators
+// need are gathered.
 #pragma once
 
 #include <lockstep/global/mesh_state.h>
@@ -18,29 +18,31 @@ namespace lockstep::global {
 
 struct PrefetchCounts {
   std::int64_t gathers = 0;         ///< of parameters, in steps
-  std::int64_t begun_early = 0;     ///< of these, begun before they were needed
-  std::int64_t begun_in_vain = 0;   ///< begun and not needed
-  std::int64_t most_in_flight = 0;  ///< begun and not yet needed, at one time
+  std::int64_t begun_early = 0;     ///< gathers that started before they were needed
+  std::int64_t begun_in_vain = 0;   ///< started and not needed
+  std::int64_t most_in_flight = 0;  ///< the most gathers that were started and not yet needed at one time
 };
 
-/// Learns in each step in which order operators gather parameters, and begins them in this order in the next. All ranks
-/// of a mesh run the same operators, so they begin the same gathers in the same order. A step that takes another way is
-/// only slower. Not thread-safe; calls may come from several threads (that of backward) one after the other.
+/// Records in each step the order in which operators gather parameters, and starts the gathers of the next step in this
+/// order. All ranks of a mesh run the same operators, so they start the same gathers in the same order. A step with
+/// another order is only slower. Not thread-safe; calls may be made on several threads (that of backward), one at a
+/// time.
 class Prefetch {
  public:
-  /// At most `in_flight` gathers are begun and not yet needed.
+  /// At most `in_flight` gathers are started and not yet needed.
   Prefetch(std::vector<at::Tensor> parameters, std::size_t in_flight);
 
-  /// From here to end_step(), gathers are learned and begun. In between, a parameter that is written to is gathered
-  /// anew.
+  /// From this call to end_step(), gathers are recorded and started. Meanwhile, a parameter that is written to is
+  /// gathered
+  /// again.
   void begin_step();
   void end_step();
 
-  /// The gathered value, if `tensor` (a parameter, or a view of one) was divided as `state_of(tensor)` says and is
-  /// needed replicated. nullopt for what is not prefetched: the caller gathers it.
+  /// The gathered value, if `tensor` (a parameter, or a view of one) was divided as in `state_of(tensor)` and is needed
+  /// replicated. nullopt for a tensor that is not prefetched: the caller gathers it.
   std::optional<at::Tensor> take(const at::Tensor& tensor, const Sharding* needed);
 
-  /// To be called before an operator writes to a tensor: what is under way must not read the memory meanwhile.
+  /// To be called before an operator writes to a tensor: gathers in progress must not read the memory at that time.
   void before_write(const at::Tensor& tensor);
 
   const PrefetchCounts& counts() const { return counts_; }

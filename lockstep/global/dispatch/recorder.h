@@ -11,7 +11,7 @@
 
 namespace lockstep::global {
 
-/// The recorder of a mesh (MeshState::recorder). Calls may come from several threads (backward may run on a thread of
+/// The recorder of a mesh (MeshState::recorder). Calls may be made on several threads (backward may run on a thread of
 /// autograd), but not at the same time.
 class Recorder {
  public:

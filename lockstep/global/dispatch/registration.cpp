@@ -114,9 +114,9 @@ Engine& ordered_engine() {
 /// A backward with global tensors runs on the thread that calls it. libtorch has one thread for each device
 /// other than the CPU, and moves work between threads: with several results, or with undefined gradients, ranks would
 /// execute their collectives in different orders. Moving work between threads would also cost more than an operator.
-/// One thread at a time may run such a backward. No effect if the program has an autograd engine of its own.
+/// One thread at a time may run such a backward. No effect if the program has its own autograd engine.
 /// Done when the library is loaded: in newer libtorch versions only the engine of a process's first backward gets
-/// queues for devices, and that backward may come before the first mesh.
+/// queues for devices, and that backward may happen before the first mesh.
 [[maybe_unused]] const bool ordered = [] {
   const bool first = &Engine::get_default_engine() == &Engine::get_base_engine();
   if (first) torch::autograd::set_default_engine_stub(ordered_engine);
@@ -132,8 +132,8 @@ void foreach_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
 }
 
 /// Whether an operator must be registered individually. Operators with a kernel for every device never reach a
-/// fallback, so those that Lockstep handles itself are registered one by one. The others are composed of operators that
-/// reach the fallback.
+/// fallback, so those that Lockstep handles itself are registered one by one. All other operators are composed of
+/// operators that reach the fallback.
 bool needs_registration(const c10::OperatorHandle& op, const std::string& base) {
   using c10::DispatchKey;
   const bool for_every_device = op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||

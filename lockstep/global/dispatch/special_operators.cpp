@@ -1,4 +1,4 @@
-// Kernels of _foreach_ lists, matmul and linear with own derivatives, embedding gradients and scatters into views.
+// Kernels of _foreach_ lists, matmul and linear with their derivatives, embedding gradients and scatters into views.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/special_operators.h>
@@ -191,7 +191,7 @@ bool may_become(const at::Tensor& own, const at::Tensor& other) {
          "with parameter.copy_(values) under torch::NoGradGuard, or checkpoints of any mesh with load_sharded()",
          describe(own), detail::describe(other));
   }
-  return true;  // also of two global tensors, whose implementation is the same
+  return true;  // also for two global tensors, which have the same implementation
 }
 
 at::Tensor dense_gradient_of_embedding(const at::Tensor& gradient, const at::Tensor& indices, std::int64_t rows,
@@ -208,7 +208,7 @@ void register_kinds(torch::Library& aten) {
 
 namespace {
 
-/// Of slice_scatter(self, src, dim, ...): a copy of self, in whose slice(dim, ...) src is written.
+/// slice_scatter(self, src, dim, ...) and similar: a copy of self with src written to its slice(dim, ...).
 void scatter_into_view(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const auto& name = op.schema().name();
   const std::string view_name = name.substr(0, name.size() - kScatter.size());

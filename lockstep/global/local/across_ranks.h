@@ -1,4 +1,4 @@
-// Helpers of local forms for communication with the ranks that hold the other parts.
+// Helpers of local forms for communication with the ranks of the other parts.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -37,9 +37,9 @@ void reduce_over(const LocalCall& call, const Axes& axes, at::Tensor& value, Red
 /// The values of the ranks along an axis, stacked along a new dimension 0.
 at::Tensor gather_along(const LocalCall& call, std::size_t axis, const at::Tensor& value);
 
-// Of reductions:
+// For reductions:
 
-/// The dimensions that the call reduces, counted from 0; all where none are given.
+/// The dimensions that the call reduces, counted from 0; all dimensions if none are given.
 std::vector<std::int64_t> dims_or_all(const LocalCall& call);
 
 /// The axes of more than one rank that shard a reduced dimension: partial results must be combined along them.

@@ -1,4 +1,4 @@
-// The table of local forms by operator: those whose work on a part is not the operator with the same arguments.
+// The table of local forms by operator, for operators whose work on a part is not the same call with the parts.
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
 

@@ -34,7 +34,7 @@ struct LocalCall {
 /// Calls the operator itself on the stack.
 void run_operator(LocalCall& call);
 
-/// The local form of an operator that has one, else nullptr. By base name, as rules are.
+/// The local form of an operator; nullptr if it has none. By base name, like rules.
 LocalForm find_local_form(std::string_view op);
 
 /// Whether the form computes the result by itself when inputs are sharded, so that the operator itself does not check
@@ -50,10 +50,10 @@ void form_of_norm(LocalCall& call);                    ///< norm, linalg_vector_
 void form_of_variance(LocalCall& call);                ///< var, std, var_mean, std_mean over divided dimensions
 void form_of_strided_view(LocalCall& call);            ///< as_strided: its strides are those of the full tensor
 void form_of_triangle(LocalCall& call);                ///< tril, triu: the position of the diagonal in this part
-[[noreturn]] void form_of_storage(LocalCall& call);    ///< set_: a global tensor has no memory of its own
+[[noreturn]] void form_of_storage(LocalCall& call);    ///< set_: a global tensor has no separate memory
 void form_of_random(LocalCall& call);                  ///< numbers that do not depend on the placement
 void form_of_cut_backward(LocalCall& call);            ///< select_backward, slice_backward: `input_sizes`
-void form_of_convolution(LocalCall& call);             ///< groups of a part, and the bias once
+void form_of_convolution(LocalCall& call);             ///< groups of a part; the bias is added once
 void form_of_convolution_backward(LocalCall& call);
 void form_of_planes(LocalCall& call);      ///< pooling and resampling, also without any planes
 void form_of_batch_norm(LocalCall& call);  ///< statistics of the logical batch; updates running statistics
@@ -67,10 +67,10 @@ void form_of_pointwise_loss(LocalCall& call);  ///< forward and backward: the me
 void form_of_sequence_loss(LocalCall& call);   ///< ctc_loss: lengths and targets of this rank's part of the batch
 void form_of_sequence_loss_backward(LocalCall& call);
 void form_of_embedding(LocalCall& call);       ///< a sharded table
-void form_of_index(LocalCall& call);           ///< x[mask]: what the ranks select, one after the other
-void form_of_index_put(LocalCall& call);       ///< x[mask] = values: where this rank's values begin
-void form_of_equal(LocalCall& call);           ///< one answer of all parts
-void form_of_masked_select(LocalCall& call);   ///< what the ranks select, one after the other
-void form_of_masked_scatter(LocalCall& call);  ///< where this rank's values begin
+void form_of_index(LocalCall& call);           ///< x[mask]: the concatenated selections of the ranks
+void form_of_index_put(LocalCall& call);       ///< x[mask] = values: the offset of this rank's values
+void form_of_equal(LocalCall& call);           ///< one result for all parts
+void form_of_masked_select(LocalCall& call);   ///< the concatenated selections of the ranks
+void form_of_masked_scatter(LocalCall& call);  ///< the offset of this rank's values
 
 }  // namespace lockstep::global

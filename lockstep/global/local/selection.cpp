@@ -13,7 +13,7 @@ namespace {
 Axes axes_of_rows(const LocalCall& call, std::size_t tensor) { return axes_that_divide(call, call.input(tensor), 0); }
 
 struct Counted {
-  std::int64_t before = 0;  ///< on the ranks whose rows come before those of this rank
+  std::int64_t before = 0;  ///< on the ranks with rows before those of this rank
   std::int64_t all = 0;
 };
 
@@ -31,7 +31,7 @@ Counted count(const LocalCall& call, const Axes& axes, std::int64_t mine) {
   return {.before = before, .all = together};
 }
 
-/// The ranks' rows along an axis, of which there may be different numbers, one after the other.
+/// The concatenated rows of the ranks along an axis; ranks may have different numbers of rows.
 at::Tensor joined_along(const LocalCall& call, std::size_t axis, const at::Tensor& own) {
   const auto lengths =
       gather_along(call, axis, at::full({1}, own.size(0), at::device(call.mesh.device()).dtype(at::kLong)))
@@ -50,11 +50,11 @@ at::Tensor joined_along(const LocalCall& call, std::size_t axis, const at::Tenso
 
 }  // namespace
 
-/// Of the parts, and then one number.
+/// Compares the parts, and then reduces one number.
 void form_of_equal(LocalCall& call) {
   run_operator(call);
   const auto& self = call.plan.call.tensors[0];
-  if (self.sizes != call.plan.call.tensors[1].sizes) {  // parts of different tensors may look alike
+  if (self.sizes != call.plan.call.tensors[1].sizes) {  // parts of different tensors may be equal
     call.stack = {false};
     return;
   }
@@ -70,7 +70,7 @@ void form_of_equal(LocalCall& call) {
 
 namespace {
 
-/// Only what is selected is sent.
+/// Only selected elements are sent.
 void select_and_join(LocalCall& call, const Axes& axes) {
   run_operator(call);
   auto selected = call.stack[0].toTensor();
@@ -87,7 +87,7 @@ bool by_mask(const LocalCall& call) {
 
 void form_of_masked_select(LocalCall& call) {
   const auto axes = axes_of_rows(call, 0);
-  select_and_join(call, axes.empty() ? axes_of_rows(call, 1) : axes);  // the mask alone, where self is broadcast
+  select_and_join(call, axes.empty() ? axes_of_rows(call, 1) : axes);  // of the mask only, if self is broadcast
 }
 
 void form_of_index(LocalCall& call) {
@@ -95,7 +95,7 @@ void form_of_index(LocalCall& call) {
   select_and_join(call, axes_of_rows(call, call.plan.call.tensor_list("indices").first));
 }
 
-/// Values that are not the same for all places have a row for each place that any rank selects.
+/// Unless one value is for all positions, the values have a row for each position that any rank selects.
 void form_of_index_put(LocalCall& call) {
   if (!by_mask(call)) return run_operator(call);
   const auto at = call.plan.call.tensor_list("indices").first;

@@ -101,7 +101,7 @@ void form_of_random(LocalCall& call) {
   call.give(part);
 }
 
-/// What torch::save() asks for, for one: an error.
+/// Always an error. torch::save(), for example, calls it.
 void form_of_storage(LocalCall& call) {
   fail(ErrorKind::unsupported, "global view",
        "{} asks for the memory of a global tensor, which has none of its own: every rank holds a part. To save one, "

@@ -41,17 +41,17 @@ bool sends(const TensorInfo& info, const Placement& now, const std::optional<Pla
   return info.defined && needed && now != *needed && !now.is_replicate();
 }
 
-/// The bytes that reducing the results of `way` costs their next use, as far as this choice decides on it: where the
-/// way sends inputs to arrive at partial results, or hands on a partial input. Results that are partial because the
-/// inputs lie so (rows of a weight as in Megatron, gradients of weights from a divided batch) follow from the
-/// placements that were asked for, and dividing a replicated input saves work, so these ways stay free. `outputs` are
-/// the placements that the results are expected to have on the other axes.
+/// The bytes that reducing the results of `way` costs their next use, if this choice causes it: if the way sends inputs
+/// to get partial results, or passes on a partial input. Results that are partial because of the placements of the
+/// inputs (rows of a weight as in Megatron, gradients of weights from a divided batch) follow from the requested
+/// placements, and dividing a replicated input saves work, so these ways are not charged. `outputs` are the placements
+/// that the results are expected to have on the other axes.
 double cost_of_partial_results(const Signature& way, const OpCall& call, const std::vector<Placements>& now,
                                const std::vector<std::optional<Placements>>& wanted,
                                const std::vector<Placements>& outputs, std::size_t axis,
                                std::span<const int> mesh_sizes) {
   bool counts = false;
-  int element_bytes = std::numeric_limits<int>::max();  // a conversion alone is no reason to reduce before it
+  int element_bytes = std::numeric_limits<int>::max();  // a conversion alone does not justify a reduction before it
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const auto& info = call.tensors[i];
     const bool hands_on = info.defined && now[i][axis].is_partial() && way.inputs[i] == now[i][axis];
@@ -111,7 +111,7 @@ Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements
 
 namespace {
 
-/// Chooses on each axis, for results that are expected to have the placements `outputs` on the others.
+/// Chooses on each axis, for results that are expected to have the placements `outputs` on the other axes.
 Choice choose_for(const std::vector<Placements>& outputs, std::span<const std::vector<Signature>* const> candidates,
                   const OpCall& call, const std::vector<Placements>& now,
                   const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes) {
@@ -160,7 +160,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
                     std::span<const int> mesh_sizes) {
   const std::vector<Placements> whole(call.outputs.size(), Placements(mesh_sizes.size()));
   auto choice = choose_for(whole, candidates, call, now, wanted, mesh_sizes);
-  // What the other axes do to the results is known only now.
+  // The effect of the other axes on the results is determined only now.
   if (mesh_sizes.size() > 1 && !call.outputs.empty()) {
     choice = choose_for(choice.outputs, candidates, call, now, wanted, mesh_sizes);
   }

@@ -16,12 +16,12 @@ struct Choice {
   std::vector<Placements> outputs;  ///< one for each of OpCall::outputs
   bool unread_self = false;         ///< the rule does not read input 0 (nullopt on every axis)
   double bytes = 0;                 ///< bytes that each rank receives for redistribution of the inputs, and later to
-                                    ///< reduce partial results that the way was charged for
+                                    ///< reduce partial results that this choice caused
 };
 
 /// Chooses a signature of `rule` (nullptr: everything replicated) for each axis. `now` has the placements of the
-/// inputs, `wanted[i]` those that output i must have because it is written in place. A value is made partial only if
-/// nothing else gives the wanted output.
+/// inputs, `wanted[i]` those that output i must have because it is written in place. A value is made partial only if no
+/// other signature gives the required output.
 Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes);
 

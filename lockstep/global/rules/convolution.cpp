@@ -1,5 +1,5 @@
-// The rules of convolutions: sharded is the batch, the output channels, the input channels (a partial sum), or groups
-// of both.
+// The rules of convolutions: the batch, the output channels, the input channels (a partial sum), or groups of both may
+// be sharded.
 #include <lockstep/global/rules/placing.h>
 
 #include <algorithm>

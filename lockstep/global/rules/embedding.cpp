@@ -1,4 +1,4 @@
-// The rules of embedding lookups: sharded are the indices, or the table's rows (the vocabulary) or columns.
+// The rules of embedding lookups: the indices, or the table's rows (the vocabulary) or columns may be sharded.
 #include <lockstep/global/rules/placing.h>
 
 #include <array>

@@ -64,7 +64,7 @@ std::vector<Sizes> shape_of_written(const OpCall& call) {
   return call.in_place ? std::vector<Sizes>{call.tensors[0].sizes} : std::vector<Sizes>{};
 }
 
-/// The answer is not a tensor. Tensors of different sizes differ, wherever they lie.
+/// The result is not a tensor. Tensors of different sizes differ, independent of their placements.
 std::vector<Signature> compared(const OpCall& call) {
   if (call.tensors[0].sizes != call.tensors[1].sizes) return {{.inputs = {std::nullopt, std::nullopt}, .outputs = {}}};
   return shards_of(call, call.tensors[0]);

@@ -114,9 +114,9 @@ std::vector<Signature> into_rows(const OpCall& call) {
 
 /// The dimensions of the result of x[indices]: those of x, and those of the indices, which are broadcast together.
 struct Indexed {
-  std::vector<std::optional<std::int64_t>> kept;  ///< by dimension of x: where in the result, nullopt where indexed
+  std::vector<std::optional<std::int64_t>> kept;  ///< by dimension of x: its position in the result; nullopt: indexed
   TensorInfo numbers;                             ///< the shape that the indices are broadcast to
-  std::int64_t numbers_at = 0;                    ///< where that stands in the result
+  std::int64_t numbers_at = 0;                    ///< its position in the result
   TensorInfo result;
 };
 
@@ -226,8 +226,8 @@ std::vector<Signature> index_put(const OpCall& call) {
   return signatures;
 }
 
-/// The result has as many rows as the mask selects on all ranks, which each rank gets: its sizes are not known before.
-/// Only rows may be sharded, so that what the ranks select stands one after the other.
+/// The result has as many rows as the mask selects on all ranks, which each rank gets: its sizes are unknown before.
+/// Only rows may be sharded, so that the result is the concatenation of the ranks' selections.
 std::vector<Signature> masked_select(const OpCall& call) {
   const auto shape = broadcast(call);
   if (shape.dim() == 0 || shape.sizes[0] < 2) return {};
@@ -252,7 +252,7 @@ std::vector<Sizes> unknown(const OpCall&) { return {}; }
 
 std::vector<Sizes> shape_of_self(const OpCall& call) { return {call.tensors[0].sizes}; }
 
-/// Of a call without a meta kernel: of a mask.
+/// The shape of a call without a meta kernel, which is a call with a mask.
 std::vector<Sizes> unknown_of_mask(const OpCall& call) {
   if (!is_mask_of_rows(call, call.info("self"), call.tensor_list("indices"))) throw std::out_of_range("other masks");
   return {};

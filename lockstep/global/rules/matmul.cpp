@@ -1,4 +1,4 @@
-// The rules of matrix products: sharded are rows or columns of the result, or the contracted dimension (a partial sum).
+// The rules of matrix products: rows or columns of the result, or the contracted dimension (a partial sum) are sharded.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/signature.h>
 

@@ -59,15 +59,15 @@ struct OpCall {
   std::string name;      ///< without namespace, overload and the underscore of in-place variants: "add", "_softmax"
   std::string overload;  ///< "Tensor", "dim_IntList", ""
   std::vector<std::pair<std::string, Argument>> arguments;  ///< by the schema's names, in its order, without `out`
-  Checked<TensorInfo> tensors;                              ///< inputs, lists laid flat
-  Checked<TensorInfo> outputs;                              ///< results, lists laid flat
+  Checked<TensorInfo> tensors;                              ///< inputs, lists flattened
+  Checked<TensorInfo> outputs;                              ///< results, lists flattened
   bool in_place = false;                                    ///< tensor 0 is overwritten: add_, not add
   int ranks = 1;                                            ///< along the mesh axis that the rule is applied to
   int all_ranks = 1;                                        ///< ranks of the whole mesh
 
   /// Whether an argument of this name was given (an optional tensor: is defined).
   bool has(std::string_view argument) const;
-  /// The index in `tensors` of a tensor argument. The name must be that of one.
+  /// The index in `tensors` of a tensor argument. The name must be that of a tensor argument.
   std::size_t tensor(std::string_view argument) const;
   TensorsAt tensor_list(std::string_view argument) const;
   /// The logical shape of a tensor argument.
@@ -77,7 +77,7 @@ struct OpCall {
   /// A list of integers; a single integer counts as a list of one; empty when not given.
   Sizes integers(std::string_view argument) const;
 
-  /// Whether a dimension of `size` rows divides into equal parts however the axes of the mesh are combined.
+  /// Whether a dimension of `size` rows divides into equal parts for every combination of the axes of the mesh.
   bool divides_evenly(std::int64_t size) const { return size % all_ranks == 0; }
 
  private:

@@ -14,7 +14,7 @@ std::vector<bool> reduced_dims(const OpCall& call, std::int64_t dims) {
   std::vector<bool> reduced(static_cast<std::size_t>(dims), given.empty());
   for (const auto each : given) {
     const auto dim = wrapped_dim(each, dims);
-    if (dim >= 0 && dim < dims) reduced[static_cast<std::size_t>(dim)] = true;  // the operator rejects others
+    if (dim >= 0 && dim < dims) reduced[static_cast<std::size_t>(dim)] = true;  // the operator rejects other values
   }
   return reduced;
 }
@@ -99,7 +99,7 @@ std::vector<Signature> sum(const OpCall& call) {
   return signatures;
 }
 
-/// `any` is a maximum, `all` a minimum. Empty parts need no care: their results are the neutral elements.
+/// `any` is a maximum, `all` a minimum. Empty parts are no special case: their results are the neutral elements.
 template <ReduceOp op>
 std::vector<Signature> of_truths(const OpCall& call) {
   auto signatures = over_kept_dims(call);

@@ -28,8 +28,8 @@ Signature replicated(const OpCall& call);
 /// The sharding rule of an operator, in all its overloads, in-place and out variants.
 struct Rule {
   std::string_view op;
-  /// The signatures besides `replicated`, in order of preference. Only called with known output shapes. Both functions
-  /// may throw std::out_of_range for arguments that libtorch rejects.
+  /// The signatures other than `replicated`, in order of preference. Only called with known output shapes. Both
+  /// functions may throw std::out_of_range for arguments that libtorch rejects.
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
   /// Shapes of the results, for operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
@@ -41,7 +41,7 @@ struct Rule {
   std::string_view supports;  ///< for the table in the documentation: the dimensions that may be sharded
 };
 
-/// The rule of an operator; nullptr if there is none, then inputs are replicated.
+/// The rule of an operator; nullptr if it has no rule: then inputs are replicated.
 const Rule* find_rule(std::string_view op);
 
 struct RuleFamily {

@@ -145,7 +145,7 @@ std::vector<Signature> cut_backward(const OpCall& call) {
   return signatures;
 }
 
-/// Dimensions of one row are added or removed; the others keep their order.
+/// Dimensions of one row are added or removed; all other dimensions keep their order.
 std::vector<Signature> squeeze(const OpCall& call) { return reshape(call); }
 
 std::vector<Signature> cat(const OpCall& call) {

@@ -18,14 +18,14 @@ struct Connection {
 
   std::uint64_t id;
   Time since;
-  bool is_visitor = false;          ///< sent nothing, or asked for the status: its end is not logged
+  bool is_visitor = false;          ///< sent nothing, or requested the status: its end is not logged
   bool is_worker = false;           ///< registered
-  bool expelled = false;            ///< told to end, because it hangs
+  bool expelled = false;            ///< was told to end, because it hangs
   bool closing = false;             ///< to be closed once the outbox is empty
   std::string close_reason;         ///< why the scheduler closed it, if it did
-  std::string nonce;                ///< of our Hello
-  std::string nonce_of_worker;      ///< of its Register
-  std::optional<Applicant> asking;  ///< registered, and not decided yet
+  std::string nonce;                ///< the nonce of our Hello
+  std::string nonce_of_worker;      ///< the nonce of its Register
+  std::optional<Applicant> asking;  ///< it has registered, and is not decided yet
   std::deque<std::string> outbox;
   boost::asio::steady_timer wake;  ///< wakes the coroutine that sends the outbox
   net::Channel channel;

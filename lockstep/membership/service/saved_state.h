@@ -1,5 +1,5 @@
-// The saved state of a scheduler, from which another one continues: its text, where it is kept, and the thread that
-// writes it.
+// The saved state of a scheduler, from which another one continues: its text, its storage, and the thread that writes
+// it.
 #pragma once
 
 #include <lockstep/membership/membership.h>
@@ -21,24 +21,26 @@ namespace lockstep::membership {
 /// The text form of a membership, from which a restarted scheduler continues.
 std::string print_state(const Membership& membership);
 
-/// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were are
-/// expected to connect again. Error(data) when the text is not a state, or of another number of workers.
+/// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were
+/// connected are expected to reconnect. Error(data) when the text is not a state, or is the state of another number of
+/// workers.
 void read_state(std::string_view text, Membership& membership, Time now);
 
 /// The storage of a scheduler's state, from which another scheduler can continue: a file, or any pair of functions that
 /// load and save a text.
 struct StatePlace {
-  std::string name;                                  ///< for messages
-  std::function<std::optional<std::string>()> load;  ///< nullopt: nothing was ever saved. Error when that is not known
-  std::function<void(const std::string&)> save;      ///< as a whole or not at all; an Error when it failed
+  std::string name;  ///< for messages
+  /// Returns nullopt when nothing was ever saved. Throws an Error when that is unknown.
+  std::function<std::optional<std::string>()> load;
+  std::function<void(const std::string&)> save;  ///< saves all or nothing; throws an Error on failure
 };
 
 /// State in a file. Makes the file's folder at once. Error(io) when that fails; `load` and `save` throw the same.
 StatePlace state_in_file(const std::filesystem::path& file);
 
-/// The writer of a state: saves on its own thread: a slow or unreachable disk or etcd does not delay the scheduler.
-/// Only the newest waiting text is saved. After a failure it tries again every second, with a line in the log when that
-/// begins and when it is over. Nothing throws: a failure to save must not end the job.
+/// The writer of a state. It saves on its own thread, so that a slow or unreachable disk or etcd does not delay the
+/// scheduler. It saves only the newest waiting text. After a failure it retries every second, and logs the begin and
+/// the end of the failures. Nothing throws: a failure to save must not end the job.
 class StateWriter {
  public:
   explicit StateWriter(StatePlace place);
@@ -62,8 +64,8 @@ class StateWriter {
   std::optional<std::string> waiting_;
   std::uint64_t put_ = 0;
   std::uint64_t saved_ = 0;
-  bool failing_ = false;  ///< of the thread
-  std::jthread thread_;   ///< last: it uses all of the above
+  bool failing_ = false;  ///< used only by the thread
+  std::jthread thread_;   ///< last, because it uses all members above
 };
 
 }  // namespace lockstep::membership

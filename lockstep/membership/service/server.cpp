@@ -91,7 +91,7 @@ class Server::State {
   void begin_next_job();
 
   const ServerOptions options_;
-  // Declared before the connections, which use it.
+  // Declared before the connections, because they use it.
   asio::io_context context_{1};
   std::unique_ptr<SchedulerService> service_;
   tcp::acceptor acceptor_;
@@ -126,7 +126,7 @@ net::Awaitable<void> Server::State::accept() {
       co_return;
     } else {
       service_->refusals().note("a connection that could not be accepted", error.message(), Clock::now());
-      co_await net::sleep(pause, kTick);  // out of descriptors: the pending connection is still there
+      co_await net::sleep(pause, kTick);  // out of descriptors: the pending connection stays in the queue
     }
   }
 }
@@ -164,7 +164,7 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection
   close(*connection, "it is over");
 }
 
-// Answers plain HTTP at a TLS port: with the mistake for the user of curl, and a log line with the address.
+// Answers plain HTTP at a TLS port: with a hint at the mistake for a user of curl, and a log line with the address.
 net::Awaitable<void> Server::State::refuse_plain(Connection& connection) {
   co_await connection.channel.read_request();
   co_await connection.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
@@ -217,7 +217,7 @@ void Server::State::close_late(Time now) {
   }
 }
 
-// The port stays open: workers of the next job may be looking for it already. Connections of the one before are
+// The port stays open, because workers of the next job may already be connecting. Connections of the previous job are
 // closing.
 void Server::State::begin_next_job() {
   if (options_.on_ended) options_.on_ended(*ending_);

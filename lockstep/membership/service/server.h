@@ -22,29 +22,30 @@ namespace lockstep::membership {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
-  std::uint16_t port = 0;          ///< 0: one that is free
+  std::uint16_t port = 0;          ///< 0: a free port
   int workers = 1;
   bool recovery = false;
-  bool programs_follow = false;  ///< after one job comes another, until `stop`
+  bool programs_follow = false;  ///< after one job the next one begins, until `stop`
   TimeLimits limits{};
-  std::optional<StatePlace> state{};                 ///< kept up to date, and continued from when it exists
-  std::string secret{};                              ///< workers must know it; empty: none
+  std::optional<StatePlace> state{};  ///< kept up to date; the scheduler continues from it when it exists
+  std::string secret{};               ///< workers must have it; empty: none
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
   net::PeriodicTask check_of_certificates{};
   std::string version{};                 ///< of Lockstep, for the status
-  std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
-  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
-  /// Called when nothing is heard of a worker, or it hangs: the job goes on without this process, of this rank (-1: it
-  /// has none). Throws nothing.
+  std::size_t most_connections = 10000;  ///< beyond this, the oldest connections that did not register are closed
+  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< the limit for a handshake, a request, a registration
+  /// Called when a worker is silent, or hangs: the job continues without this process, of this rank (-1: it has none).
+  /// Throws nothing.
   std::function<void(int rank, std::int64_t process)> on_lost{};
-  /// Called when such a process has come back before another one had its place. Throws nothing.
+  /// Called when such a process has reconnected before another one took its place. Throws nothing.
   std::function<void(int rank, std::int64_t process)> on_back{};
   /// Called when a job has got its ranks, and when lost_ranks() has changed since. Throws nothing.
   std::function<void(const std::vector<int>& ranks)> on_lost_ranks{};
-  std::function<void(const Ending&)> on_ended{};  ///< likewise, for each job, where programs follow each other
+  /// Called at the end of each job, where programs follow each other; throws nothing.
+  std::function<void(const Ending&)> on_ended{};
 };
 
-/// The end of a scheduler: with its job, by a signal, or by `stop`.
+/// The cause for the end of a scheduler: its job, a signal, or `stop`.
 struct RunEnd {
   Ending ending{false, "the scheduler was stopped"};
   int signal = 0;
@@ -61,7 +62,7 @@ class Server {
 
   std::uint16_t port() const;
 
-  /// Runs until the job is over, one of `signals` arrives, or `stop` is called.
+  /// Runs until the job has ended, one of `signals` arrives, or `stop` is called.
   RunEnd run(const std::vector<int>& signals = {});
 
   /// Ends `run` soon, without a message to the workers, which then try to connect to another scheduler. Thread-safe.

@@ -27,14 +27,14 @@ Membership new_membership(const ServerOptions& options, Time now) {
   return membership;
 }
 
-// Reads the saved state into `membership`. False, with `membership` unchanged, when there is none to continue from.
+// Reads the saved state into `membership`. False, with `membership` unchanged, when there is no state to continue from.
 bool load(const StatePlace& place, Membership& membership, Time now) {
   const auto text = place.load();
   if (!text) return false;
   try {
     Membership saved = membership;
     read_state(*text, saved, now);
-    if (state_of(saved) == State::exit) return false;  // of a job that has ended
+    if (state_of(saved) == State::exit) return false;  // a job that has ended
     membership = std::move(saved);
     return true;
   } catch (const Error& error) {
@@ -108,9 +108,9 @@ void SchedulerService::finish(Connection& connection, Member& member, const std:
   dismiss(connection, Ended{true, complete});
 }
 
-// Workers that lost another one in the last operation of all, and asked for the next generation before the first one
-// that got through said so: nobody takes the lost one's place any more. Ranks of a launcher that were never in the job
-// are replacements, which the launcher ends.
+// Some workers may lose another one in the last operation of all, and request the next generation before the first
+// worker that completed it reports that. No process takes the lost worker's place any more. Ranks of a launcher that
+// were never in the job are replacements, which the launcher ends.
 void SchedulerService::finish_waiting(Time now) {
   const auto complete = find_completion(membership_);
   if (!complete) return;
@@ -139,7 +139,7 @@ void SchedulerService::take(Connection& connection, const Again& again, Time now
 
 void SchedulerService::take(Connection& connection, const Leave& leave, Time now) {
   Member& member = member_of(connection);
-  if (options_.programs_follow && connection.expelled) {  // its launcher replaces it when it has ended
+  if (options_.programs_follow && connection.expelled) {  // its launcher replaces it after its end
     log_warning("{}: {}", describe(member), leave.error);
     return close_politely(connection);
   }
@@ -149,7 +149,7 @@ void SchedulerService::take(Connection& connection, const Leave& leave, Time now
     log_info("{} is done", describe(member));
   } else {
     tell_people(fmt::format("{} failed: {}", describe(member), leave.error));
-    // Other ranks of a launcher get the same error, or see it in the store. This rank is not replaced.
+    // Other ranks of a launcher get the same error, or read it in the store. This rank is not replaced.
     if (!options_.programs_follow) tell_lost(member, leave.error, true);
   }
   close_politely(connection);
@@ -170,7 +170,7 @@ void SchedulerService::forget(Connection& connection, const std::string& reason,
   tell_lost(*lost, reason, certain);
 }
 
-// Logs an event for users. Only for debugging under a launcher, which reports the same itself, as its ranks do.
+// Logs an event for users. Under a launcher only for debugging, because the launcher and its ranks report the same.
 void SchedulerService::tell_people(const std::string& text) const {
   write_log(options_.programs_follow ? LogLevel::debug : LogLevel::warning, text);
 }
@@ -198,7 +198,8 @@ void SchedulerService::tell_running(const FromScheduler& message) {
   }
 }
 
-// Tells workers that hang to end. Such a worker answers with its stack (Leave) and ends; then its place is free.
+// Sends hanging workers the request to end. Such a worker answers with its stack (Leave) and ends; then its place is
+// free.
 void SchedulerService::expel_hanging(Time now) {
   for (const auto connection : find_hanging(membership_, now)) {
     const auto found = workers_.find(connection);

@@ -15,7 +15,7 @@
 
 namespace lockstep::membership {
 
-/// For use by one thread.
+/// Not thread-safe.
 class SchedulerService {
  public:
   /// Continues from the saved state, if there is one.
@@ -23,12 +23,13 @@ class SchedulerService {
 
   /// A new connection of a worker.
   void greet(const std::shared_ptr<Connection>& connection);
-  /// A message from it. Error(data) when that is not a message, or not allowed now: the connection should be closed.
+  /// Handles a message from it. Error(data) when that is not a message, or not allowed now: the caller should close the
+  /// connection.
   void receive(Connection& connection, const std::string& text, Time now);
   /// The connection has ended.
   void forget(Connection& connection, const std::string& reason, Time now);
 
-  /// Work that depends on time. Returns the end of the job, once it has ended and the workers were told.
+  /// Does the work that depends on time. Returns the end of the job, once it has ended and the workers got the message.
   std::optional<Ending> tick(Time now);
 
   std::string status(Time now) const;
@@ -68,8 +69,8 @@ class SchedulerService {
   Time started_;
   Time ticked_;
   Time told_waiting_;
-  std::optional<std::vector<int>> told_lost_;  ///< ranks, to on_lost_ranks
-  bool changed_ = false;                       ///< since the state was saved
+  std::optional<std::vector<int>> told_lost_;  ///< the ranks last passed to on_lost_ranks
+  bool changed_ = false;                       ///< whether the membership changed since it was saved
   std::optional<StateWriter> writer_;
   RefusalLog refusals_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> workers_;

@@ -55,7 +55,7 @@ void SchedulerService::challenge(Connection& connection, const std::string& reas
   if (holder->link == Link::open && found != workers_.end()) post(*found->second, Ping{});
 }
 
-// Makes a worker wait until this job ends. That closes the connection, and the worker looks for the next scheduler.
+// Makes a worker wait until this job ends. That closes the connection, and the worker connects to the next scheduler.
 void SchedulerService::put_off(Connection& connection, const std::string& reason) {
   if (std::exchange(connection.asking->put_off, true)) return;
   log_info("worker '{}' at {} has to wait: {}", connection.asking->request.node_id, connection.channel.peer(), reason);
@@ -69,7 +69,7 @@ void SchedulerService::welcome(Connection& connection, const Admission& admissio
     const auto old = workers_.find(before->connection);
     if (old != workers_.end()) close(*old->second, "another connection took its place");
   }
-  // The others' pending operations with the old process cannot succeed.
+  // Pending operations of the other workers with the old process cannot succeed.
   if (before != nullptr && admission.verdict == Verdict::welcome && before->phase == Phase::running) {
     tell_lost(*before, "another process took its place", true);
   }

@@ -53,7 +53,7 @@ json in_ms(const std::optional<StepTime>& time, std::chrono::microseconds StepTi
   return time ? json(static_cast<double>(((*time).*part).count()) / 1000) : json(nullptr);
 }
 
-// The step time of a worker that computes; that of another worker is out of date.
+// The step time of a worker that is computing; that of another worker is out of date.
 std::optional<StepTime> time_now(const Member& member) {
   return member.phase == Phase::running && member.link == Link::open ? member.step_time : std::nullopt;
 }
@@ -82,7 +82,7 @@ std::string cell(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// A time as text; "-" where an older scheduler does not give it.
+// A time as text; "-" where an older scheduler does not report it.
 std::string milliseconds(const json& worker, const char* field) {
   const auto found = worker.find(field);
   return found == worker.end() || found->is_null() ? "-" : fmt::format("{:.1f}", found->get<double>());
@@ -102,7 +102,7 @@ void add_lines(std::string& text, const json& members) {
 }
 
 std::string table_of(const json& status) {
-  const json servers = status.value("servers", json::array());  // of an older scheduler: none
+  const json servers = status.value("servers", json::array());  // an older scheduler reports none
   std::string text = fmt::format(
       "job {}: {}, generation {}, {} of {} {}, step {}, {} restart(s), recovery {}, TLS {}\n", cell(status.at("job")),
       cell(status.at("state")), cell(status.at("generation")), cell(status.at("present")), cell(status.at("wanted")),

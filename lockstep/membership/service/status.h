@@ -17,16 +17,16 @@ class context;
 
 namespace lockstep::membership {
 
-/// The stragglers, workers that the others wait for. By worker, whether all others wait for it: its own part of a step
-/// takes at least 1.5 times the median of the others, and the difference is large enough: 5 ms, and a tenth of the
-/// step. Several may be slow, as long as they are fewer than the rest. nullopt, a worker whose times are not known, is
-/// not a straggler and does not count.
+/// The stragglers, workers for which the other workers wait. For each worker, whether all others wait for it: its own
+/// part of a step takes at least 1.5 times the median of the others, and the difference is large enough: 5 ms, and a
+/// tenth of the step. Several workers may be slow, as long as they are fewer than the rest. nullopt, a worker whose
+/// times are not known, is not a straggler and does not count.
 std::vector<bool> find_stragglers(const std::vector<std::optional<StepTime>>& workers);
 
-/// What the document says besides the membership.
+/// The facts in the document that are not in the membership.
 struct StatusFacts {
-  std::string version;   ///< of Lockstep
-  bool secured = false;  ///< TLS
+  std::string version;   ///< the version of Lockstep
+  bool secured = false;  ///< uses TLS
   bool saves = false;    ///< keeps its state in MS_RECOVERY_PATH
   Time started;
 };
@@ -34,11 +34,11 @@ struct StatusFacts {
 /// The document of /v1/status.
 std::string status_json(const Membership& membership, const StatusFacts& facts, Time now);
 
-/// The same as a table for people. Error(data) when `json` is not a status document.
+/// The same as a readable table. Error(data) when `json` is not a status document.
 std::string status_table(const std::string& json);
 
-/// The document of GET /v1/status. `tls`: nullptr for plain HTTP. Error(io) or Error(timeout) naming the address when
-/// there is no answer, or not one of a scheduler.
+/// Requests the document of GET /v1/status. `tls`: nullptr for plain HTTP. Error(io) or Error(timeout) naming the
+/// address when there is no answer, or the answer is not a scheduler's.
 std::string fetch_status(const std::string& host, std::uint16_t port,
                          const std::shared_ptr<boost::asio::ssl::context>& tls);
 

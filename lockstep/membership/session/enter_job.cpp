@@ -46,7 +46,8 @@ WorkerSessionOptions session_options(const ClusterSettings& settings, std::chron
   return options;
 }
 
-/// The launcher's service, as it wrote it: HOST:PORT, or tls://HOST:PORT where it encrypts.
+/// The address of the launcher's service in the form in which the launcher wrote it: HOST:PORT, or tls://HOST:PORT
+/// where it encrypts.
 struct ServicePlace {
   std::string host;
   std::uint16_t port = 0;
@@ -70,7 +71,7 @@ ServicePlace service_at(std::string text) {
   return {text.substr(0, colon), static_cast<std::uint16_t>(*port), encrypted};
 }
 
-/// The TLS with which this rank speaks to the service; nullptr: plain.
+/// The TLS context of this rank for the service; nullptr: plain.
 std::shared_ptr<boost::asio::ssl::context> tls_to(const ServicePlace& service, const World& world) {
   if (service.encrypted && world.tls) return world.tls->client;
   if (service.encrypted) {
@@ -114,10 +115,10 @@ struct LaunchedMember {
   WorkerSession session;
 };
 
-/// Reports it when this process calls exit() while it is a member: then nobody destroys its groups, and the others
-/// would wait for it. Of this process only: not of its forked children.
+/// Reports a call of exit() by this process while it is a member: exit() does not destroy its groups, and the other
+/// members would wait for it. Has no effect in forked children.
 void report_exit_of(const std::shared_ptr<WorkerSession>& session) {
-  static std::mutex mutex;  // a handler of exit() reaches nothing else
+  static std::mutex mutex;  // static, because a handler of exit() has no arguments
   static std::weak_ptr<WorkerSession> member;
   static pid_t process = -1;
   const std::lock_guard lock(mutex);
@@ -132,7 +133,7 @@ void report_exit_of(const std::shared_ptr<WorkerSession>& session) {
   if (std::atexit(report) != 0) log_warning("no memory is left to report a process that calls exit()");
 }
 
-// Enters the job of a launcher: the rank is known already, and the launcher's service gives the keys of each
+// Enters the job of a launcher: the rank is known already, and the launcher's service assigns the keys of each
 // generation in the launcher's store.
 EnteredWorld enter_launchers_job(const World& world, const EnterOptions& options, const Environment& environment) {
   WorkerSessionOptions session;

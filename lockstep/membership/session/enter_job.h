@@ -11,9 +11,9 @@
 namespace lockstep {
 
 struct EnterOptions {
-  ClusterOptions cluster{};                 ///< of a scheduler, where the environment does not say
-  std::chrono::milliseconds start_timeout;  ///< until all members have come
-  bool rejoins = false;                     ///< the program can go on with a member that replaces a lost one
+  ClusterOptions cluster{};                 ///< the scheduler's settings, where the environment does not set them
+  std::chrono::milliseconds start_timeout;  ///< until all members have registered
+  bool rejoins = false;                     ///< the program can continue with a member that replaces a lost one
 };
 
 struct EnteredWorld {
@@ -23,7 +23,7 @@ struct EnteredWorld {
 
 /// Enters the job where a service decides on its members, and returns the world with this process's rank once all
 /// members have registered: with Rendezvous::scheduler, or with the service of a launcher (World::job_service) where
-/// the program rejoins. Any other world is returned as it is. Errors: those of find_cluster(), of the files that it
+/// the program rejoins. Any other world is returned unchanged. Errors: those of find_cluster(), of the files that it
 /// names, and of membership::WorkerSession.
 EnteredWorld enter_job(const World& world, const EnterOptions& options, const Environment& environment);
 

@@ -1,4 +1,4 @@
-// The blocking half of a worker's session: waits for rank, store and next generation, beside the I/O thread.
+// The blocking half of a worker's session: waits for rank, store and next generation, while the I/O thread runs.
 #include <lockstep/base/log.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/session/worker_session.h>
@@ -159,7 +159,7 @@ bool WorkerSession::State::await_next_place() {
   std::unique_lock lock(mutex_);
   const auto start = Clock::now();
   auto next_words = start + kFirstWords;
-  // Only the service ends the wait for others. Without it nothing would.
+  // Only the service can end the wait for other members. Without the service it would never end.
   const Clock::duration longest = options_.of_launcher ? options_.heartbeat_limit : options_.start_timeout;
   auto heard = start;
   bool connected = true;
@@ -188,7 +188,7 @@ std::optional<std::string> WorkerSession::State::broken(std::int64_t generation)
   return broken_ && broken_->generation == generation ? std::optional(broken_->why) : std::nullopt;
 }
 
-// With recovery a lost connection is enough to wait for the next generation; without it there is none.
+// With recovery a lost connection is enough to wait for the next generation; without it no generation follows.
 std::optional<std::string> WorkerSession::State::what_is_lost() const {
   const auto& failure = options_.recovers ? lost_ : broken_;
   return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;

@@ -18,37 +18,38 @@ class context;
 namespace lockstep::membership {
 
 struct WorkerSessionOptions {
-  std::string host;  ///< the scheduler's, a name or an address
+  std::string host;  ///< the scheduler's name or address
   std::uint16_t port = 0;
   std::string node_id;                             ///< empty: a random one
-  std::string host_name;                           ///< of this machine, for people
+  std::string host_name;                           ///< the name of this machine, for messages
   std::string machine;                             ///< equal for processes that share a machine
   bool server = false;                             ///< a parameter server
-  int servers = 0;                                 ///< of the job
+  int servers = 0;                                 ///< the number of servers in the job
   std::string secret;                              ///< empty: none
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
   net::PeriodicTask check_of_certificates;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
-  bool of_launcher = false;  ///< the service is a launcher's, which knows the ranks: messages name ranks
-  int turn = 0;              ///< of a launcher's rank: see Register
-  bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one goes on with the next generation
+  bool of_launcher = false;  ///< the service belongs to a launcher, which knows the ranks: messages name ranks
+  int turn = 0;              ///< for a launcher's rank: see Register
+  bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one continues with the next generation
   std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
   std::chrono::milliseconds heartbeat_limit =
-      std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost
+      std::chrono::seconds(30);  ///< after this silence the scheduler's host counts as lost
 };
 
-/// Its own thread keeps the connection, and connects again as long as this object exists: training continues without
-/// the scheduler. The interface describes its members.
+/// The session of a worker. Its own thread keeps the connection, and reconnects as long as this object exists: training
+/// continues without the scheduler. The interface describes its members.
 class WorkerSession final : public MemberSession {
  public:
-  /// Registers, and waits until all workers have registered; they may start in any order. Error(timeout) with what was
-  /// awaited, Error(environment) when the scheduler refuses this worker or one side refuses the other's certificate.
+  /// Registers, and waits until all workers have registered; they may start in any order. Error(timeout) naming what
+  /// was missing, Error(environment) when the scheduler refuses this worker or one side refuses the other's
+  /// certificate.
   explicit WorkerSession(WorkerSessionOptions options);
-  /// Waits up to 5 s until the scheduler has received how this worker ends.
+  /// Waits up to 5 s until the scheduler has received the report of this worker's end.
   ~WorkerSession() override;
 
-  /// For exit(), which destroys nothing here: fails with this error, waits up to 5 s until the scheduler has received
-  /// that, and ends the thread, which could use what exit() takes away. Nothing may be called after it.
+  /// For exit(), which destroys nothing here: reports this error, waits up to 5 s until the scheduler has received it,
+  /// and ends the thread, because that could use objects that exit() destroys. No function may be called after it.
   void end_at_exit(const std::string& error) noexcept;
 
   const MemberPlace& place() const noexcept override;

@@ -23,12 +23,12 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLastWords = std::chrono::seconds(5);
-constexpr int kHung = 1;  // exit code: a failure like others
+constexpr int kHung = 1;  // exit code: the same as for other failures
 
 }  // namespace
 
-/// The back-off between attempts to connect: from 0.1 s to 3 s, each time longer by half; randomly shortened, so that
-/// thousands do not connect at once.
+/// The backoff between attempts to connect: from 0.1 s to 3 s, each time longer by half; with random jitter, so that
+/// thousands of workers do not connect at once.
 class BackOff {
  public:
   std::chrono::milliseconds next() {
@@ -104,7 +104,7 @@ net::Awaitable<void> WorkerSession::State::converse() {
   }
 }
 
-// Sends the messages of the outbox; a heartbeat when there is none for some time.
+// Sends the messages of the outbox; sends a heartbeat after some time without a message.
 net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Channel> channel) {
   try {
     while (channel_ == channel) {
@@ -224,7 +224,7 @@ std::string WorkerSession::State::progress() {
   return words.empty() ? "" : fmt::format("it {}; ", words);
 }
 
-// Ends the process: a thread that hangs cannot be ended in another way.
+// Ends the process: there is no other way to end a hanging thread.
 void WorkerSession::State::end_process(const std::string& reason) {
   const auto where = fmt::format("{}it is here:\n{}", progress(), stack_of_thread(owner_, std::chrono::seconds(2)));
   log_error("{}; {}", reason, where);
@@ -234,10 +234,10 @@ void WorkerSession::State::end_process(const std::string& reason) {
       [this]() -> net::Awaitable<void> {
         asio::steady_timer pause(context_);
         const auto deadline = Clock::now() + kLastWords;
-        // The scheduler closes the connection after it has received it.
+        // The scheduler closes the connection after it has received the message.
         while (channel_ && Clock::now() < deadline) co_await net::sleep(pause, std::chrono::milliseconds(10));
         stop_logging();
-        // An exit code would be the program's decision to a launcher that has not yet heard of this from the service.
+        // A launcher that has no report from the service yet would treat an exit code as the program's decision.
         if (options_.of_launcher) ::raise(SIGKILL);
         ::_exit(kHung);
       },

@@ -92,18 +92,18 @@ class WorkerSession::State {
   boost::asio::steady_timer wake_{context_};   // wakes the sending coroutine
   boost::asio::steady_timer pause_{context_};  // between two attempts
   std::shared_ptr<net::Channel> channel_;
-  std::deque<FromWorker> outbox_;  // of this connection
+  std::deque<FromWorker> outbox_;  // for this connection
   std::string job_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<RankAssignment> assignment_;  // the newest
-  std::optional<StoreAt> store_;              // of that generation
+  std::optional<StoreAt> store_;              // the store of that generation
   std::optional<StoreAt> own_store_;          // to be sent to the scheduler
-  std::optional<Leave> leave_;                // likewise
-  std::optional<Again> again_;                // likewise, until an assignment of a later generation
-  std::optional<Failure> broken_;             // the newest that is certain
-  std::optional<Failure> lost_;               // likewise, or a connection that ended
+  std::optional<Leave> leave_;                // to be sent to the scheduler
+  std::optional<Again> again_;                // to be sent to the scheduler, until an assignment of a later generation
+  std::optional<Failure> broken_;             // the newest certain failure
+  std::optional<Failure> lost_;               // the newest certain failure, or a connection that ended
   Heartbeat last_step_;
   std::optional<Wait> wait_;
   std::string own_address_;

@@ -27,7 +27,7 @@ using RevocationList = std::unique_ptr<X509_CRL, FreeBy<::X509_CRL_free>>;
 struct Identity {
   PrivateKey key;
   Certificate certificate;
-  std::vector<Certificate> chain;  ///< of authorities between it and the root
+  std::vector<Certificate> chain;  ///< the authorities between it and the root
 };
 
 /// The content of a .p12 file. Errors are Error(io) without the file's name: a wrong password, or not a .p12 file.

@@ -50,7 +50,7 @@ void limit(SSL_CTX* context, const CertificateFiles& files) {
   ::SSL_CTX_set_security_level(context, kSecurityLevel);
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_dh_auto(context, 1);
-  // No resumed sessions: a certificate that was revoked since must be checked again.
+  // No resumed sessions: a certificate that was revoked meanwhile must be checked again.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_num_tickets(context, 0);
   ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
@@ -80,7 +80,7 @@ void show(SSL_CTX* context, const Identity& identity, const std::string& file) {
   check(done, "the key in", file);
 }
 
-// Error(config) for an expired revocation list: with it every peer would be refused.
+// Error(config) for an expired revocation list: with it, every peer would be refused.
 void check_time(const X509_CRL& list, const std::string& file) {
   const ASN1_TIME* const until = ::X509_CRL_get0_nextUpdate(&list);
   if (until != nullptr && ::X509_cmp_current_time(until) < 0) {
@@ -129,7 +129,7 @@ void warn_of(const X509& certificate, const std::string& file, int days) {
   }
 }
 
-// The first line of a file without its end, which editors and `echo` add.
+// The first line of a file without its newline, which editors and `echo` add.
 std::string read_line(const std::string& file, const char* what) {
   std::ifstream in(file);
   std::string line;
@@ -186,7 +186,8 @@ void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const Cert
   const auto* trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(native));
   for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i) {
     const X509* authority = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
-    if (authority != nullptr) warn_of(*authority, files.ca_cert, files.warning_days);  // else a revocation list
+    // An object without a certificate is a revocation list.
+    if (authority != nullptr) warn_of(*authority, files.ca_cert, files.warning_days);
   }
 }
 

@@ -27,7 +27,7 @@ enum class TlsSide { server, client };
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const CertificateFiles& files,
                                                         const std::string& password);
 
-/// The same, where `read` has the bytes of a file; nullopt: there is none.
+/// The same, where `read` returns the bytes of a file; nullopt: no such file.
 using ReadBytes = std::function<std::optional<std::string>(const std::string& file)>;
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const CertificateFiles& files,
                                                         const std::string& password, const ReadBytes& read);
@@ -36,21 +36,21 @@ std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const Cert
 /// this certificate: a renewed file has effect when the process starts again.
 void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const CertificateFiles& files);
 
-/// The shared secret; empty when there is none. Error(io) when its file cannot be read, or is empty.
+/// The shared secret; empty without one. Error(io) when its file cannot be read, or is empty.
 std::string read_secret(const ClusterSettings& settings);
 
 /// TLS according to the settings. All fields are empty with enable_ssl off.
 struct Tls {
   std::shared_ptr<boost::asio::ssl::context> context = nullptr;
-  PeriodicTask check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
-  int connections = 0;                   ///< most connections that the scheduler accepts
+  PeriodicTask check_of_certificates{};  ///< warns repeatedly of certificates in `context` that expire soon
+  int connections = 0;                   ///< the limit for connections that the scheduler accepts
 };
 
 /// TLS of a worker, and of the scheduler. Errors: those of read_tls_files() and make_context().
 Tls make_member_tls(const ClusterSettings& settings);
 Tls make_service_tls(const ClusterSettings& settings);
 
-/// Error(environment) for a scheduler that would listen to other machines without TLS, unless that is allowed.
+/// Error(environment) for a scheduler that would listen for other machines without TLS, unless that is allowed.
 void require_secure(const ClusterSettings& settings);
 
 std::chrono::milliseconds milliseconds_of(double seconds);

@@ -99,7 +99,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDaysOfAuthority = 3650;
 
-// Writes a file that only its owner may read. Its folder is private, so nobody else can read it before that.
+// Writes a file that only its owner may read. Its folder is private, so no other user can read it before that.
 void write_secret(const fs::path& file, const std::string& text) {
   write_file_atomically(file, text);
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);

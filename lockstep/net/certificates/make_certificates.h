@@ -11,11 +11,11 @@
 
 namespace lockstep::net {
 
-/// What a certificate is to say.
+/// The contents of a certificate.
 struct CertificateWish {
   std::string name;                   ///< its common name
   std::vector<std::string> hosts{};   ///< names and addresses of the machine that will use it
-  std::chrono::hours valid_from{-1};  ///< from now; an hour ago, for clocks that differ
+  std::chrono::hours valid_from{-1};  ///< relative to now; an hour ago, for clocks that differ
   std::chrono::hours valid_until = std::chrono::hours(24 * 365);
 };
 
@@ -45,8 +45,8 @@ std::string print_p12(const Identity& identity, const X509& authority, const std
 ///     FOLDER/NODE/ca.crt
 ///     FOLDER/NODE/config.json    names these files: cluster.config_file_path
 ///
-/// A node is a name or an address by which others reach the scheduler there; its certificates are also valid for its
-/// other given names. Only the owner may read files with secrets. Error(invalid_argument) for a bad name or a
+/// A node is a name or an address at which other nodes reach the scheduler there; its certificates are also valid for
+/// its other given names. Only the owner may read files with secrets. Error(invalid_argument) for a bad name or a
 /// folder that holds an authority already, Error(io) when a file cannot be written.
 void init_certificates(const std::filesystem::path& folder, const std::vector<std::string>& nodes, int days);
 

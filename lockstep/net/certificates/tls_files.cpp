@@ -132,7 +132,7 @@ CertificateFiles parse_tls_files(std::string_view text, const std::string& file)
   fields.number("cert_expire_warning_time_in_day", files.warning_days, 7, 180);
   fields.number("cert_check_interval_in_hour", files.check_interval_hours, 1, 24 * 365);
   fields.number("connection_num", files.connections, 1, 1 << 20);
-  fields.ignore("recovery");  // MS_RECOVERY_PATH says where the state is
+  fields.ignore("recovery");  // MS_RECOVERY_PATH names the place of the state
   fields.ignore("node_id");
   fields.finish();
   read_ciphers(fields, ciphers, files);

@@ -26,7 +26,7 @@ using torch::nn::Sequential;
 
 constexpr std::int64_t kStemChannels = 64;
 constexpr std::size_t kStages = 4;
-constexpr std::int64_t kCoarsest = 32;  // pixels of the picture to one of the last stage
+constexpr std::int64_t kCoarsest = 32;  // pixels of the picture per pixel of the last stage
 
 struct Shape {
   models::Block block;
@@ -43,7 +43,7 @@ Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
   return Conv2d(Conv2dOptions(in, out, kernel).padding(kernel / 2).bias(false));
 }
 
-/// From a quarter of the picture's sides to the whole.
+/// Scales a map from a quarter of the picture's sides to the full size.
 Sequential make_head(std::int64_t channels) {
   const auto inner = channels / 4;
   return Sequential(conv(channels, inner, 3), BatchNorm2d(inner), torch::nn::ReLU(),
@@ -54,9 +54,9 @@ Sequential make_head(std::int64_t channels) {
 /// The shortcuts of MindCV's ResNet.
 const train::Rename kDownsampleOfMindcv = {"*.down_sample.*", "*.downsample.*"};
 
-/// He's uniform numbers for weights of layers that no weights exist for; biases 0. A pixel of a transposed convolution
-/// whose stride is its kernel comes from one pixel of all channels: torch::nn::init would count its outputs, and the
-/// first maps would say 0 and 1 alone, which have no gradient.
+/// He's uniform initialization for layers without pretrained weights; biases 0. In a transposed convolution whose
+/// stride is its kernel, each pixel depends on one pixel of all channels. torch::nn::init would use the number of
+/// outputs, and the first maps would have only the values 0 and 1, which have no gradient.
 void initialize(torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) {
     if (auto* plain = part->as<Conv2d>()) torch::nn::init::kaiming_uniform_(plain->weight);
@@ -163,7 +163,7 @@ Tensor Dbnet::features(const Tensor& pictures) {
   return torch::cat(parts, 1);
 }
 
-// Under autocast, too, sigmoids are of float32.
+// Sigmoids use float32 under autocast, too.
 Tensor Dbnet::head(Sequential& branch, const Tensor& features) {
   const auto x = branch->forward(features);
   return x.to(c10::promoteTypes(x.scalar_type(), torch::kFloat)).sigmoid().squeeze(1);
@@ -190,7 +190,7 @@ std::vector<train::Rename> Dbnet::other_names() const {
 
 std::vector<std::string> Dbnet::load_backbone() {
   if (!options_.backbone_weights) return {};
-  // torchvision's files also have a classifier, and older ones no counts of batches.
+  // torchvision's files also have a classifier, and older files lack counts of batches.
   torch::nn::Module view;
   for (const auto& child : backbone_->named_children()) view.register_module(child.key(), child.value());
   train::WeightNames names{.except = {"fc.*"}, .theirs = {kDownsampleOfMindcv, {"classifier.", "fc."}}};

@@ -18,14 +18,14 @@ namespace lockstep::ocr {
 struct DbnetOptions {
   std::string backbone = "resnet";  ///< resnet or mobilenet_v3
   std::int64_t depth = 50;          ///< of the ResNet: 18 or 50
-  double width = 0.5;               ///< of MobileNetV3: its channels to those of the paper
+  double width = 0.5;               ///< of MobileNetV3: the ratio of its channels to the paper's
   std::int64_t channels = 256;      ///< of the feature pyramid
   double k = 50;                    ///< steepness of the approximate binary map
   std::optional<std::string> backbone_weights{};
 };
 void describe(ConfigFields& fields, DbnetOptions& options);
 
-/// What the network says of pictures, each float32 [N, H, W] from 0 to 1.
+/// The outputs of the network for pictures, each float32 [N, H, W] from 0 to 1.
 struct TextMaps {
   torch::Tensor probability;
   torch::Tensor threshold;  ///< in training only
@@ -41,11 +41,11 @@ class Dbnet : public torch::nn::Module, public train::KnowsOtherNames {
   /// Pictures, float [N, 3, H, W]; H and W must be multiples of 32.
   TextMaps forward(const torch::Tensor& pictures);
 
-  /// Those of MindOCR.
+  /// The names of MindOCR's weights.
   std::vector<train::Rename> other_names() const override;
 
   /// Loads options.backbone_weights, torchvision's names or MindCV's (of MobileNetV3 the latter only). The classifier
-  /// is passed over. What was done, for people. Error(config) naming the key.
+  /// is ignored. Returns remarks for users. Error(config) naming the key.
   std::vector<std::string> load_backbone();
 
  private:
@@ -57,7 +57,7 @@ class Dbnet : public torch::nn::Module, public train::KnowsOtherNames {
   DbnetOptions options_;
   std::array<std::int64_t, 4> widths_{};  ///< channels of the backbone's levels, finest first
   std::shared_ptr<torch::nn::Module> backbone_;
-  std::shared_ptr<MobileNetV3> mobile_;  ///< the backbone, where it is that; none of the next three then
+  std::shared_ptr<MobileNetV3> mobile_;  ///< the backbone, if it is MobileNetV3; then the next three members are unused
   torch::nn::Conv2d stem_ = nullptr;
   torch::nn::BatchNorm2d stem_norm_ = nullptr;
   std::vector<torch::nn::Sequential> stages_;  ///< finest first

@@ -14,14 +14,15 @@ constexpr std::int64_t kLeastNegatives = 10;
 
 Tensor total_of(const Tensor& values) { return values.sum(torch::kDouble); }
 
-/// How many negative pixels of one picture count.
+/// The number of negative pixels of one picture that count.
 std::int64_t negatives_of(std::int64_t positive, std::int64_t negative, double ratio) {
   const auto wanted = std::max(static_cast<std::int64_t>(ratio * static_cast<double>(positive)), kLeastNegatives);
   return std::min(negative, wanted);
 }
 
-/// By how much each value counts, so that the `kept` largest do: those equal to the last of them count alike, for a
-/// fraction. A network that says the same of many pixels, as an untrained one does in bfloat16, makes thousands equal.
+/// The weight of each value, so that the `kept` largest count: values equal to the last of them share the same
+/// fraction. A network with equal outputs for many pixels, such as an untrained one in bfloat16, has thousands of equal
+/// values.
 Tensor shares_of_largest(const Tensor& values, std::int64_t kept) {
   const auto least = std::get<0>(torch::kthvalue(values, values.numel() - kept + 1));
   const auto larger = values > least, equal = values == least;
@@ -85,7 +86,7 @@ Tensor dbnet_loss(const Tensor& sums, const DbnetLossOptions& options) {
   const auto [entropy, pixels] = std::pair(sums[0], sums[1]);
   auto loss = options.probability_weight * entropy / (pixels + kEps);
   loss = loss + options.threshold_weight * sums[2] / (sums[3] + kEps);
-  // Without any part of the binary map, as in evaluation, there is nothing to overlap.
+  // Without a binary map, as in evaluation, there is no overlap.
   if (sums[5].item<double>() > 0) loss = loss + options.binary_weight * (1 - 2 * sums[4] / (sums[5] + kEps));
   return loss;
 }

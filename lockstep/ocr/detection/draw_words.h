@@ -1,4 +1,4 @@
-// Pictures with the words that were found in them, for people.
+// Pictures with the words that were found in them, for users.
 #pragma once
 
 #include <lockstep/ocr/detection/find_boxes.h>
@@ -9,13 +9,13 @@
 
 namespace lockstep::ocr {
 
-/// A picture file in RGB, uint8, turned as EXIF says. Error(data) naming the file.
+/// Reads a picture file as RGB, uint8, turned by its EXIF orientation. Error(data) naming the file.
 cv::Mat read_rgb(const std::string& file);
 
-/// The same with the outlines of words: green ones that were found, red ones that are there, where given.
+/// The picture with the outlines of words: found words in green, true words, if given, in red.
 cv::Mat drawn_words(const std::string& file, const std::vector<Polygon>& found, const std::vector<Polygon>& truth = {});
 
-/// Writes text beside a word's upper left corner, as far as it is ASCII; other characters become `?`.
+/// Writes the ASCII characters of a text beside a word's upper left corner; other characters become `?`.
 void write_beside(cv::Mat& picture, const Polygon& word, const std::string& text);
 
 /// Pictures in rows, each scaled to fit into a cell of that width, in three columns.

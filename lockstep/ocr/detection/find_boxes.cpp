@@ -13,8 +13,8 @@ namespace {
 
 using Points = std::vector<cv::Point>;
 
-constexpr double kGrownSide = 2;       ///< so much longer has the shorter side to be once the word has grown
-constexpr double kSimplified = 0.005;  ///< of a contour's length: how far a polygon may be from it
+constexpr double kGrownSide = 2;       ///< the shorter side must be this much longer after the word has grown
+constexpr double kSimplified = 0.005;  ///< of a contour's length: the maximum distance of a polygon from it
 constexpr std::size_t kLeastCorners = 4;
 
 /// Mean probability of the pixels of words within the contour's upright box.
@@ -23,7 +23,7 @@ double score_of(const cv::Mat& map, const cv::Mat& bits, const Points& contour) 
   return cv::mean(map(box), bits(box))[0];
 }
 
-/// What the word is before it grows; nullopt where it is too small.
+/// The shape of the word before it grows; nullopt if it is too small.
 std::optional<Polygon> core_of(const Points& contour, const FindOptions& options) {
   if (options.shape == "quad") {
     auto box = fit_box(contour);
@@ -53,7 +53,7 @@ std::optional<Polygon> word_of(const Points& contour, const FindOptions& options
   return options.shape == "quad" ? std::move(box.corners) : grown.front();
 }
 
-/// Rounded here alone.
+/// Coordinates are rounded only here.
 Polygon in_picture(const Polygon& polygon, const Frame& frame) {
   Polygon corners;
   for (const auto& corner : polygon) {

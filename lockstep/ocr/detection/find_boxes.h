@@ -11,9 +11,9 @@
 namespace lockstep::ocr {
 
 struct FindOptions {
-  double map_threshold = 0.3;      ///< pixels from here on belong to words
+  double map_threshold = 0.3;      ///< pixels of at least this probability belong to words
   double box_threshold = 0.6;      ///< mean probability of a word
-  std::int64_t most_words = 1000;  ///< contours of a picture that are looked at
+  std::int64_t most_words = 1000;  ///< the maximum number of contours of a picture
   double expand_ratio = 1.5;       ///< undoes the shrinking of words
   std::string shape = "quad";      ///< quad or polygon
   double min_side = 3;             ///< of a word before it grows, in pixels of the map
@@ -25,11 +25,11 @@ struct FoundWord {
   double score = 0;
 };
 
-/// How the map's pixels are those of the file's picture.
+/// The conversion from the map's pixels to those of the file's picture.
 struct Frame {
   double height = 0;
   double width = 0;
-  double y_factor = 1;  ///< of the map's coordinates to the picture's
+  double y_factor = 1;  ///< factor from the map's coordinates to the picture's
   double x_factor = 1;
 };
 
@@ -37,7 +37,7 @@ struct Frame {
 /// goes clockwise. Thread-safe.
 std::vector<FoundWord> find_words(const cv::Mat& map, const Frame& frame, const FindOptions& options);
 
-/// The corners of the smallest rectangle around points, in that order, and its shorter side.
+/// The corners of the smallest rectangle around points, in the same order, and its shorter side.
 struct FittedBox {
   Polygon corners;
   double shorter_side = 0;

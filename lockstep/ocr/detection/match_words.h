@@ -1,4 +1,4 @@
-// Which of the words that were found are those that are there, by the rules of ICDAR 2015.
+// The matching of found words with true words, by the rules of ICDAR 2015.
 #pragma once
 
 #include <lockstep/ocr/detection/targets.h>
@@ -8,16 +8,16 @@
 
 namespace lockstep::ocr {
 
-/// Whole numbers, so that sums over pictures and ranks are exact.
+/// Counts are integers, so that sums over pictures and ranks are exact.
 struct MatchCounts {
   std::int64_t matched = 0;
-  std::int64_t truth = 0;  ///< words that can be read
-  std::int64_t found = 0;  ///< words found, but for those on ignored ones
+  std::int64_t truth = 0;  ///< true words that are readable
+  std::int64_t found = 0;  ///< found words, except those on ignored words
 };
 
-/// Polygons that cross themselves or have no area are left out on both sides. A found word of which more than half
-/// lies on one ignored word counts neither way. Then each word, in order, is matched with the first found one that is
-/// not taken, and whose common area with it is more than half of what both cover.
+/// Polygons that cross themselves or have no area are left out on both sides. A found word of which more than half lies
+/// on one ignored word counts neither way. Then each word, in order, is matched with the first unmatched found word
+/// whose intersection with it is more than half of their union.
 MatchCounts match_words(const Words& truth, const std::vector<Polygon>& found);
 
 /// 0 for 0/0.

@@ -43,7 +43,7 @@ constexpr std::array<MobileShape, 15> kLarge = {{{3, 16, 16, false, false, 1},
                                                  {5, 960, 160, true, true, 1},
                                                  {5, 960, 160, true, true, 1}}};
 constexpr std::int64_t kStemOut = 16, kLastFactor = 6;
-/// Behind these blocks a scale ends; the last scale ends behind the last convolution.
+/// A scale ends after each of these blocks; the last scale ends after the last convolution.
 constexpr std::array<std::size_t, 3> kScaleEnds = {2, 5, 11};
 
 Conv2d plain_conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, bool bias) {

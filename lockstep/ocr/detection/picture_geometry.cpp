@@ -16,7 +16,7 @@ void for_each_corner(Words& words, const std::function<void(cv::Point2d&)>& chan
   for (auto& word : words) std::for_each(word.polygon.begin(), word.polygon.end(), change);
 }
 
-/// Rows and columns that the box of a word which can be read covers.
+/// The rows and columns that the boxes of readable words cover.
 struct Covered {
   std::vector<char> rows;
   std::vector<char> columns;
@@ -64,7 +64,7 @@ bool overlaps(const Polygon& polygon, const cv::Rect& window) {
          box.y < window.y + window.height;
 }
 
-/// Whether a border of the window goes through the word's box.
+/// Whether a border of the window cuts the word's box.
 bool cuts(const cv::Rect& window, const Word& word) {
   const auto box = bounds(word.polygon);
   return overlaps(word.polygon, window) && (box & cv::Rect2d(window)) != box;

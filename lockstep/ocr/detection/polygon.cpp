@@ -12,7 +12,7 @@ namespace lockstep::ocr {
 namespace {
 
 constexpr double kMiterLimit = 2.0, kArcTolerance = 0.25;
-/// Clipper computes with whole numbers: overlaps are those of coordinates in 1024ths of a pixel.
+/// Clipper uses integers: overlaps are computed with coordinates in 1024ths of a pixel.
 constexpr double kFine = 1024;
 
 ClipperLib::Path to_path(const Polygon& polygon, double scale) {
@@ -26,7 +26,7 @@ ClipperLib::Path to_path(const Polygon& polygon, double scale) {
 
 double cross(const cv::Point2d& a, const cv::Point2d& b) { return a.x * b.y - a.y * b.x; }
 
-/// Which side of the line a-b a point is on: -1, 0 or 1.
+/// The side of the line a-b on which a point lies: -1, 0 or 1.
 int side(const cv::Point2d& a, const cv::Point2d& b, const cv::Point2d& point) {
   const double value = cross(b - a, point - a);
   return value > 0 ? 1 : value < 0 ? -1 : 0;
@@ -44,7 +44,7 @@ bool segments_meet(const cv::Point2d& a, const cv::Point2d& b, const cv::Point2d
          (a_side == 0 && is_between(c, d, a)) || (b_side == 0 && is_between(c, d, b));
 }
 
-/// Without corners that are equal to the one before.
+/// Removes corners that are equal to the previous one.
 Polygon without_repeats(const Polygon& polygon) {
   Polygon corners;
   for (const auto& corner : polygon) {
@@ -108,7 +108,7 @@ bool is_simple(const Polygon& polygon) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto& a = corners[i];
     const auto& b = corners[(i + 1) % count];
-    // The next edge begins where this one ends: it must not lead back.
+    // The next edge begins at the end of this one: it must not go back along it.
     const auto& after = corners[(i + 2) % count];
     if (side(a, b, after) == 0 && (b - a).dot(after - b) < 0) return false;
     for (std::size_t j = i + 2; j < count; ++j) {

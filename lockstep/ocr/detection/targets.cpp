@@ -60,7 +60,7 @@ ShrinkMap shrink_map(Words& words, int height, int width, const ShrinkOptions& o
   for (auto& word : words) {
     const auto box = bounds(word.polygon);
     std::vector<Polygon> shrunk;
-    // Nothing can be taken off a shape without area: its outline would become text.
+    // A shape without area cannot shrink: its outline would become text.
     const bool has_area = area(word.polygon) >= kLeastArea;
     if (!word.ignored && has_area && std::min(box.width, box.height) >= options.min_text_size) {
       shrunk = offset(word.polygon, -shrink_distance(word.polygon, options.shrink_ratio));

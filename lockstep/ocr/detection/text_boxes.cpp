@@ -1,4 +1,4 @@
-// The data set text_boxes: labels are read at the start, photographs when a sample is taken.
+// The data set text_boxes: labels are read at the start, photographs on access to a sample.
 #include <lockstep/ocr/detection/text_boxes.h>
 
 #include <lockstep/base/error.h>
@@ -68,7 +68,7 @@ class TextBoxes final : public samples::Dataset {
   TextBoxesOptions options_;
 };
 
-/// `root`, or its folder `detection` where only that has the labels.
+/// `root`, or its folder `detection` if only that has the labels.
 fs::path root_with(const std::string& labels, const TextBoxesOptions& options) {
   const fs::path root = options.root, below = root / "detection";
   std::error_code error;

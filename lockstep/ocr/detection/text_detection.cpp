@@ -1,5 +1,5 @@
-// The task text_detection: words are found and matched in a thread pool while the next batch is computed. Words of
-// predictions are optionally read by a second model.
+// The task text_detection: words are found and matched in a thread pool while the next batch is computed. Optionally, a
+// second model reads the words of predictions.
 #include <lockstep/ocr/detection/text_detection.h>
 
 #include <lockstep/base/atomic_file.h>
@@ -216,7 +216,7 @@ class TextDetection final : public train::Task {
     }
   }
 
-  /// In threads, while the next batch is computed.
+  /// Runs on threads, while the next batch is computed.
   void measure(const at::Tensor& probability, const samples::Batch& batch) {
     const auto maps = probability.to(torch::kCPU).contiguous();
     const auto frames = frames_of(batch);
@@ -246,7 +246,7 @@ class TextDetection final : public train::Task {
   std::mutex mutex_;
   MatchCounts counts_;
   std::map<std::int64_t, Seen> seen_;
-  std::int64_t measured_ = 0;  ///< pictures of the evaluation under way
+  std::int64_t measured_ = 0;  ///< pictures of the current evaluation
   WorkPool pool_;              // last: its threads use the members above
 };
 

@@ -1,4 +1,4 @@
-// The task of finding the words in photographs, for models that make maps as DBNet does.
+// The task of finding the words in photographs, for models with DBNet's maps as output.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -24,11 +24,10 @@ struct TextDetectionOptions {
 void describe(ConfigFields& fields, TextDetectionOptions& options);
 
 /// For Dbnet and the samples of text_boxes.h after text_shrink_map and, in training, text_border_map. Metrics:
-/// precision, recall and hmean of ICDAR 2015 over all pictures of all ranks; the loss of an evaluation is that of the
-/// probability alone. Predicts `words`, in JSON: [{"points": [[x, y], ...], "score": s}, ...], and
-/// `picture`, the file; with the file det_results.txt in MindOCR's form (name, tab, list of polygons), and a picture
-/// NAME_words.png with outlines for each one. With read_config, words have a "transcription", and there is
-/// system_results.txt, which has it, too.
+/// precision, recall and hmean of ICDAR 2015 over all pictures of all ranks; the loss of an evaluation covers only the
+/// probability. Predicts `words`, in JSON: [{"points": [[x, y], ...], "score": s}, ...], and `picture`, the file; with
+/// the file det_results.txt in MindOCR's form (name, tab, list of polygons), and a picture NAME_words.png with outlines
+/// for each one. With read_config, words have a "transcription", and there is system_results.txt, which has it, too.
 std::shared_ptr<train::Task> make_text_detection(const TextDetectionOptions& options);
 
 }  // namespace lockstep::ocr

@@ -69,7 +69,7 @@ Word word_of(const json& entry, std::size_t number) {
 constexpr std::array<std::string_view, 10> kScripts = {"Arabic", "Latin", "Chinese", "Japanese", "Korean",
                                                        "Bangla", "Hindi", "Symbols", "Mixed",    "None"};
 
-/// The text before the first comma, when it is a script.
+/// The text before the first comma, if it is a script.
 std::string_view script_of(std::string_view rest) {
   const auto comma = rest.find(',');
   if (comma == std::string_view::npos) return {};
@@ -83,7 +83,7 @@ struct Beginning {
   std::string_view rest;
 };
 
-/// The first `count` numbers, each with a comma behind it; fewer where others are found.
+/// The first `count` numbers, each followed by a comma; fewer if other text follows.
 Beginning numbers_before_commas(std::string_view line, std::size_t count) {
   Beginning found{{}, line};
   while (found.numbers.size() < count) {
@@ -120,7 +120,7 @@ bool is_of_ctw(std::string_view line) {
   return found == fields && found >= 6 && found % 2 == 0 && found != kNumbersOf2015;
 }
 
-/// Which form a line has; nullopt for none of them.
+/// The form of a line; nullopt for an unknown form.
 std::optional<WordForm> form_of(std::string_view line) {
   if (is_of_ctw(line)) return std::nullopt;
   const auto eight = numbers_before_commas(line, kNumbersOf2015);
@@ -131,7 +131,7 @@ std::optional<WordForm> form_of(std::string_view line) {
   return std::nullopt;
 }
 
-/// Whose labels such a line is of, and what to do; empty where that is not known.
+/// The program whose labels have such lines, and advice; empty if unknown.
 std::string_view foreign_form(std::string_view line) {
   const auto text = trimmed(line);
   if (text.starts_with('{') || text.starts_with('[')) {
@@ -186,7 +186,7 @@ std::string hint_of_list(std::string_view line) {
   return form.empty() ? "" : fmt::format("; its form is {}", form);
 }
 
-/// An ignored word around the corners that can be used; nullopt where they enclose nothing.
+/// An ignored word around the valid corners; nullopt if they enclose no area.
 std::optional<Word> rough_word(const Polygon& corners) {
   if (corners.size() >= kCornersOfIcdar && area(corners) > 0) return Word{.polygon = corners, .ignored = true};
   const auto box = bounds(corners);
@@ -231,13 +231,13 @@ std::optional<Word> rough_json_word(const json& entry) {
   return rough_word(corners);
 }
 
-/// The words of one picture as they are read, where one that cannot be read may become an ignored one.
+/// Collects the words of one picture; an unreadable word may become an ignored one.
 class ReadWords {
  public:
   ReadWords(LabelledPicture& picture, bool mends, data::CountedRemarks& remarks)
       : picture_(picture), mends_(mends), remarks_(remarks) {}
 
-  /// `read` may throw Error(data); `rough` is what then takes the word's place.
+  /// `read` may throw Error(data); `rough` then replaces the word.
   void add(const std::function<Word()>& read, const std::function<std::optional<Word>()>& rough, FilePosition place) {
     try {
       picture_.words.push_back(mended(read(), place));
@@ -252,7 +252,7 @@ class ReadWords {
     }
   }
 
-  /// Error(data) where words were read, and none of them is good.
+  /// Error(data) if words were read, and none of them is valid.
   void finish() {
     if (good_ == 0 && first_) throw *first_;
     for (const auto& mistake : waiting_) {
@@ -302,14 +302,14 @@ void for_each_line_of(const std::filesystem::path& file, std::string_view key,
   data::for_each_line(text_in(mapped), read);
 }
 
-/// The form of most lines of `files`. Error(config) where they are of another program.
+/// The form of most lines of `files`. Error(config) if they belong to another program.
 WordForm form_of_files(const std::vector<std::filesystem::path>& files, const std::filesystem::path& folder,
                        const LabelReading& reading) {
   std::optional<WordForm> given;
   for (const auto form : {WordForm::icdar2015, WordForm::mlt, WordForm::icdar2013}) {
     if (reading.labels == name_of(form)) given = form;
   }
-  if (given && given != WordForm::icdar2015) return *given;  // lines of another form are mistakes
+  if (given && given != WordForm::icdar2015) return *given;  // lines of another form are errors
   std::map<WordForm, std::int64_t> counts;
   std::map<WordForm, std::string> firsts;
   std::int64_t lines = 0;
@@ -377,7 +377,7 @@ ListedPicture listed_picture(std::string_view line) {
   return picture;
 }
 
-/// Files that would be labels, of pictures that are not there.
+/// Label files of missing pictures.
 void remark_lone_labels(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& used,
                         data::CountedRemarks& remarks) {
   std::vector<std::filesystem::path> lone;

@@ -49,7 +49,7 @@ Transform on_text(Change change) {
     auto words = words_of(sample);
     TextPicture picture{to_mat(pixels), words.value_or(Words{})};
     change(picture, sample, chance);
-    // A picture that is left as it is stays in the memory of its tensor.
+    // A picture that does not change stays in the memory of its tensor.
     if (picture.pixels.data != pixels.data_ptr()) pixels = to_tensor(picture.pixels);
     if (words) set_words(sample, picture.words);
     return sample;

@@ -1,4 +1,4 @@
-// Words of a picture as tensors of a sample, and pictures as OpenCV sees them.
+// Words of a picture as tensors of a sample, and pictures as OpenCV matrices.
 #pragma once
 
 #include <lockstep/ocr/detection/targets.h>
@@ -11,7 +11,7 @@
 namespace lockstep::ocr {
 
 /// Fields of a sample. Where words have different numbers of corners, the last one is repeated.
-inline constexpr const char* kPolygons = "polygons";  ///< float64 [words, corners, 2], in the picture as it is now
+inline constexpr const char* kPolygons = "polygons";  ///< float64 [words, corners, 2], in the current picture
 inline constexpr const char* kIgnored = "ignored";    ///< bool [words]
 inline constexpr const char* kTruth = "truth";        ///< float64 [words, corners, 2], in the picture of the file
 inline constexpr const char* kTruthIgnored = "truth_ignored";  ///< bool [words]
@@ -23,10 +23,10 @@ inline constexpr const char *kThresholdMap = "threshold_map", *kThresholdMask = 
 at::Tensor polygons_of(const Words& words);
 at::Tensor ignored_of(const Words& words);
 
-/// From such tensors, on the CPU.
+/// The words from such tensors, on the CPU.
 Words words_of(const at::Tensor& polygons, const at::Tensor& ignored);
 
-/// Of a sample with labels; nullopt without (pictures to predict).
+/// The words of a sample with labels; nullopt without labels (pictures for predictions).
 std::optional<Words> words_of(const samples::Sample& sample);
 void set_words(samples::Sample& sample, const Words& words);
 

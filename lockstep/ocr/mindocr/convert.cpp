@@ -38,13 +38,13 @@ void convert_system(Conversion& c) {
   } else if (!interval.empty()) {
     set_key(c.ours, "train.eval_every", text_node(interval));
   }
-  // Where the step is computed, what each device does, and evaluation's precision, which is that of training here.
+  // Keys of devices, of the work of each device, and of evaluation's precision, which equals that of training here.
   c.given.pass_over("system", {"mode", "device_id", "amp_level_infer", "refine_batch_size", "log_level",
                                "drop_overflow_update", "ckpt_save_policy"});
   c.given.take_if("system.val_start_epoch", {"1"});
 }
 
-/// Here the rate falls over all epochs behind the warm-up.
+/// In Lockstep the rate decays over all epochs after the warm-up.
 void remark_decay_epochs(Conversion& c) {
   const auto decay = c.given.take_text("scheduler.decay_epochs");
   const auto value_of = [](const ConfigNode* section, const char* key) {
@@ -126,7 +126,7 @@ void convert_optimizer(Conversion& c) {
   if (name == "momentum") {
     carry(c, "optimizer.momentum", "optimizer.momentum");
   } else if (name.starts_with("adam")) {
-    c.given.pass_over("optimizer", {"momentum"});  // which MindOCR's Adams do not use
+    c.given.pass_over("optimizer", {"momentum"});  // MindOCR's Adam optimizers do not use it
   }
   convert_betas(c);
   carry(c, "optimizer.weight_decay", "optimizer.weight_decay");
@@ -182,7 +182,7 @@ void convert_training(Conversion& c) {
     c.passed_over.emplace_back("eval.ckpt_load_path (lockstep eval --weights FILE says it)");
   }
   c.given.pass_over("eval", {"dataset_sink_mode", "pred_cast_fp32"});
-  c.given.pass_over("train", {"pred_cast_fp32"});  // losses are of float32 here
+  c.given.pass_over("train", {"pred_cast_fp32"});  // losses use float32 here
   c.given.pass_over("", {"predict"});              // `lockstep predict` uses the transforms of evaluation
 }
 

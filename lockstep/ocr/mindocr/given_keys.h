@@ -1,4 +1,5 @@
-// The keys of another program's configuration, which are taken out one by one, so that those that are left are known.
+// The keys of another program's configuration, which are removed one by one, so that the remaining ones can be
+// reported.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -16,18 +17,19 @@ class GivenKeys {
  public:
   explicit GivenKeys(ConfigNode root) : root_(std::move(root)) {}
 
-  /// Takes the value of "train.dataset.type" out; nullopt where it is not given, or is null.
+  /// Takes the value of "train.dataset.type" out; nullopt if it is not given, or is null.
   std::optional<ConfigNode> take(std::string_view path);
-  /// The same as text; "" where it is not given, and where it is a list or a section, which then is not taken.
+  /// The same as text; "" if it is not given, and if it is a list or a section, which is then not taken.
   std::string take_text(std::string_view path);
-  /// Takes keys that say nothing which another program has to know; passed() has those that were given.
+  /// Takes keys that have no meaning for another program; passed() has those that were given.
   void pass_over(std::string_view section, std::initializer_list<std::string_view> keys);
-  /// Whether the value at `path` is that text, which then needs no key; it is taken. A value that is not given counts.
+  /// Whether the value at `path` is that text, so that no key is needed; it is then taken. A missing value counts as
+  /// equal.
   bool take_if(std::string_view path, std::initializer_list<std::string_view> texts);
 
-  /// The paths of all values that nobody took, with their lines: "train.dataset.mosaic (line 12)".
+  /// The paths of all values that were not taken, with their lines: "train.dataset.mosaic (line 12)".
   std::vector<std::string> left() const;
-  /// The paths that were passed over.
+  /// The paths of ignored keys.
   const std::vector<std::string>& passed() const { return passed_; }
 
  private:
@@ -35,7 +37,7 @@ class GivenKeys {
   std::vector<std::string> passed_;
 };
 
-/// Sets "a.b.c" in a tree, and makes the sections on the way.
+/// Sets "a.b.c" in a tree, and makes the sections of its path.
 void set_key(ConfigNode& root, std::string_view path, ConfigNode value);
 
 ConfigNode text_node(std::string text);

@@ -32,7 +32,7 @@ ConfigNode numbers(std::initializer_list<const char*> texts) {
   return list_node(std::move(items));
 }
 
-/// One step of a pipeline: its arguments are taken, and those that are left are lost.
+/// One step of a pipeline: its arguments are taken, and the remaining ones are reported as lost.
 class Step {
  public:
   Step(std::string name, ConfigNode arguments) : name_(std::move(name)), given_(std::move(arguments)) {}
@@ -58,7 +58,7 @@ Arguments taken(Step& step, std::initializer_list<std::pair<const char*, const c
 }
 
 ConfigNode normalize_of(Step& step) {
-  step.given().take("bgr_to_rgb");  // of pictures that were decoded as BGR: ours are RGB
+  step.given().take("bgr_to_rgb");  // for pictures that were decoded as BGR: ours are RGB
   step.given().take_if("is_hwc", {"True"});
   Arguments arguments;
   for (const auto* key : {"mean", "std"}) {
@@ -72,7 +72,7 @@ ConfigNode normalize_of(Step& step) {
   return named_node("normalize", arguments);
 }
 
-/// A picture of an evaluation to a size of multiples of 32.
+/// The resize of an evaluation's picture to multiples of 32.
 ConfigNode resize_of(Step& step, Conversion& c) {
   auto& given = step.given();
   const auto ratio = given.take_text("keep_ratio");
@@ -91,7 +91,7 @@ ConfigNode resize_of(Step& step, Conversion& c) {
   return named_node("text_resize", taken(step, {{"limit_side_len", "longest"}, {"divisor", "multiple"}}));
 }
 
-/// Our step; nullopt where it needs none.
+/// Our step; nullopt if none is needed.
 std::optional<ConfigNode> detection_step(Step& step, Conversion& c) {
   const auto& name = step.name();
   auto& given = step.given();
@@ -172,7 +172,7 @@ std::vector<ConfigNode> resize_and_normalize(Step& step, Conversion& c) {
   }
   Arguments shape{{"size", std::move(size)}};
   if (keeps_ratio && fills_zeros) {
-    // What becomes 0 by the mean: a byte, as bytes are filled up here.
+    // The byte that the mean maps to 0, because padding here uses bytes.
     const auto mean = parse_number(fill);
     if (mean && *mean == std::floor(*mean)) {
       shape.emplace_back("fill", text_node(fmt::format("{}", static_cast<int>(*mean))));
@@ -216,7 +216,7 @@ std::vector<ConfigNode> recognition_step(Step& step, Conversion& c, bool trains)
   return {};
 }
 
-/// MindOCR's models by a part that no other one has: where it is named, what it is called, and the model's name.
+/// MindOCR's models, by a part that only they have: the part's key, the part's name, and the model's name.
 struct ForeignPart {
   std::string_view path;
   std::string_view part;
@@ -309,7 +309,7 @@ void convert_mobilenet(Conversion& c) {
   }
 }
 
-/// Makes our steps of one of theirs.
+/// Converts one of their steps to ours.
 using StepOf = std::function<std::vector<ConfigNode>(Step&, bool trains)>;
 
 void convert_steps(Conversion& c, const StepOf& step_of,
@@ -336,7 +336,7 @@ void convert_steps(Conversion& c, const StepOf& step_of,
 
 bool is_download(const std::string& text) { return says_yes(text) || text.find("://") != text.npos; }
 
-/// What `path` says of weights to begin with: a path, True or the address of a download; "" for none.
+/// The initial weights at `path`: a path, True or the address of a download; "" for none.
 std::string taken_weights(Conversion& c, std::string_view path) {
   const auto given = c.given.take_text(path);
   return given == "False" || given == "false" ? "" : given;
@@ -385,7 +385,7 @@ void carry_one_path(Conversion& c, const std::string& theirs, const std::string&
   if (!paths.empty()) set_key(c.ours, ours, std::move(paths.front()));
 }
 
-/// data.root is that of training.
+/// data.root is the folder of the training data.
 void compare_roots(Conversion& c) {
   const auto* data = c.ours.find("data");
   const auto* root = data == nullptr ? nullptr : data->find("root");
@@ -455,7 +455,7 @@ void convert_detection(Conversion& c) {
     carry_one_path(c, split + ".dataset.data_dir", "data." + split + "_pictures",
                    "give a folder above all of them, and names relative to it in the label file");
   }
-  // No section `eval`: nothing to evaluate with.
+  // Without a section `eval` there is no evaluation.
   if (c.ours.find("data")->find("eval") == nullptr) set_text(c, "data.eval", "");
   compare_roots(c);
   // The loss of an evaluation needs the map of shrunk words, which are made before pixels become numbers.

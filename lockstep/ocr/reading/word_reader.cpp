@@ -60,7 +60,7 @@ std::vector<WordReader::Read> WordReader::read(const std::vector<cv::Mat>& words
     const auto count = samples.size();
     auto batch = samples::pad_and_stack(std::move(samples));
     batch.count = static_cast<std::int64_t>(count);
-    // As a loader numbers samples: tasks name by them what has no name.
+    // The numbers of samples, as from a loader: tasks use them to name samples without a name.
     for (std::size_t i = 0; i < count; ++i) batch.indices.push_back(static_cast<std::int64_t>(begin + i));
     const auto prediction = task_->predict(*model_, batch);
     const auto text = prediction.texts.find("text");

@@ -1,4 +1,4 @@
-// A trained model that reads the words which another one has found.
+// A trained model that reads the words which another model has found.
 #pragma once
 
 #include <lockstep/train/program.h>
@@ -19,7 +19,7 @@ namespace lockstep::ocr {
 /// The texts of words, by the model, the evaluation transforms and the task of a configuration. One thread.
 class WordReader {
  public:
-  /// Error(config) as load_run_config(), and where the weights do not fit.
+  /// Error(config) as load_run_config(), and if the weights do not fit.
   WordReader(const std::filesystem::path& config, const std::string& weights);
 
   struct Read {

@@ -1,4 +1,5 @@
-// Characters of labels: between UTF-8 and code points, and what a comparison of words leaves out.
+// Characters of labels: between UTF-8 and code points, and the classes of characters that a comparison of words
+// ignores.
 #pragma once
 
 #include <string>
@@ -6,12 +7,12 @@
 
 namespace lockstep::ocr {
 
-/// The characters of a text. Error(data) for bytes that are no UTF-8.
+/// The characters of a text. Error(data) for bytes that are not UTF-8.
 std::u32string characters_of(std::string_view utf8);
 
 std::string to_utf8(std::u32string_view characters);
 
-/// Small letters for capital ones of the Latin, Greek and Cyrillic alphabets; others stay as they are.
+/// Small letters for capital ones of the Latin, Greek and Cyrillic alphabets; others are not changed.
 char32_t lower_case(char32_t character);
 std::u32string lower_case(std::u32string text);
 

@@ -19,7 +19,7 @@ struct CrnnOptions {
 };
 void describe(ConfigFields& fields, CrnnOptions& options);
 
-/// What makes columns of pictures: float [N, 3, 32, W] to [N, out_channels(), 1, T].
+/// The backbone, which converts pictures to columns: float [N, 3, 32, W] to [N, out_channels(), 1, T].
 class WordBackbone : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(const torch::Tensor& pictures) = 0;
@@ -40,7 +40,7 @@ class Crnn : public torch::nn::Module, public train::KnowsOtherNames {
   Crnn(std::shared_ptr<WordBackbone> backbone, const CrnnOptions& options);
   torch::Tensor forward(const torch::Tensor& pictures);
 
-  /// Those of MindOCR.
+  /// The names of MindOCR's weights.
   std::vector<train::Rename> other_names() const override;
 
  private:

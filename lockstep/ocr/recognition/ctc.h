@@ -1,5 +1,4 @@
-// Connectionist temporal classification (Graves et al. 2006): the loss of words, and reading them from a network's
-// output.
+// Connectionist temporal classification (Graves et al. 2006): the loss of words, and the decoder of a network's output.
 #pragma once
 
 #include <lockstep/ocr/recognition/dictionary.h>
@@ -12,14 +11,14 @@
 
 namespace lockstep::ocr {
 
-/// Which class is the blank of CTC: before or behind the dictionary's characters.
+/// The class of CTC's blank: before or after the dictionary's characters.
 enum class BlankPlace { first, last };
 
 std::int64_t blank_class(const Dictionary& dictionary, BlankPlace place);
 /// The class of the character with number 0.
 std::int64_t first_class(BlankPlace place);
 
-/// Words as classes, one after the other.
+/// Words as classes, concatenated.
 struct CtcTargets {
   std::vector<std::int64_t> classes;
   std::vector<std::int64_t> lengths;  ///< of each word

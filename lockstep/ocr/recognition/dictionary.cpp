@@ -1,4 +1,4 @@
-// A reader of dictionary files (UTF-8, one character a line), and the encoding of words as character numbers.
+// A reader of dictionary files (UTF-8, one character per line), and the encoding of words as character numbers.
 #include <lockstep/ocr/recognition/dictionary.h>
 
 #include <lockstep/base/error.h>

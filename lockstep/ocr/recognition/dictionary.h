@@ -12,18 +12,18 @@
 
 namespace lockstep::ocr {
 
-/// The keys that data and task share; both need the same.
+/// The keys that data and task share; both must have the same values.
 struct DictionaryOptions {
   std::string dictionary{};     ///< file; empty: 0-9 and a-z
   bool use_space_char = false;  ///< a blank as a last character
-  std::optional<bool> lower{};  ///< capital letters are small ones; none: as the dictionary has them
+  std::optional<bool> lower{};  ///< capital letters become small ones; none: by the dictionary
 };
 void describe_dictionary(ConfigFields& fields, DictionaryOptions& options);
 
 /// A plain value.
 class Dictionary {
  public:
-  /// Reads the file, UTF-8 with a character in each line; empty lines are passed over. Errors name `section`, such as
+  /// Reads the file, UTF-8 with a character in each line; empty lines are skipped. Errors name `section`, such as
   /// "data", and file and line: Error(config) for a file that is missing or empty, and for `lower` with a dictionary
   /// that has capital letters; Error(data) for a line of several characters, and for a character twice.
   Dictionary(const DictionaryOptions& options, std::string_view section);

@@ -13,7 +13,7 @@ namespace lockstep::ocr {
 
 struct RecognitionOptions {
   DictionaryOptions dictionary{};
-  std::string blank = "last";  ///< last or first: which class is the blank of CTC
+  std::string blank = "last";  ///< last or first: the class of CTC's blank
   bool zero_infinity = true;   ///< a word that needs more columns than there are has loss 0, and is counted
   WordFilter filter{};
 };
@@ -21,12 +21,12 @@ void describe(ConfigFields& fields, RecognitionOptions& options);
 
 /// For the model Crnn and the fields `pictures` and `labels` (texts). Loss: the mean over the words of -log p, in
 /// float32. Metrics: `accuracy` and `norm_edit_distance` (word_distance.h), and `infinite_losses`, the number of words
-/// that zero_infinity is about, where there are any. Predicts `text` and `confidence`, and `name`, the picture's file,
+/// to which zero_infinity applies, if there are any. Predicts `text` and `confidence`, and `name`, the picture's file,
 /// with the file rec_results.txt in MindOCR's form: name, tab, text.
 ///
 /// In training, the first ten words with an infinite loss are logged with their pictures. Error(data) naming the
-/// picture for such a word without zero_infinity; Error(config) where the model's classes are not those of the
-/// dictionary, and for a word of training without a character of it.
+/// picture for such a word without zero_infinity; Error(config) if the model's number of classes does not match the
+/// dictionary, and for a training word without a character of the dictionary.
 std::shared_ptr<train::Task> make_recognition(const RecognitionOptions& options);
 
 }  // namespace lockstep::ocr

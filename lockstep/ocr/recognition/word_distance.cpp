@@ -80,7 +80,7 @@ train::Values word_values(const train::Sums& sums) {
     fail(ErrorKind::data, "metrics", "there is no word to measure: the evaluation data has none that can be used");
   }
   const auto words = exact->second.count;
-  // In the order of lengths, which the order of names is not.
+  // Sorted by length, because the order of names is different.
   std::map<std::int64_t, double> distances;
   for (const auto& [name, sum] : sums) {
     if (!name.starts_with(kDistance)) continue;

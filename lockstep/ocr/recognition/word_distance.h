@@ -1,4 +1,5 @@
-// Read words beside their labels: accuracy and normalized edit distance, as sums that are exact in any order.
+// The comparison of read words with their labels: accuracy and normalized edit distance, as sums that are exact in any
+// order.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -12,20 +13,20 @@
 
 namespace lockstep::ocr {
 
-/// What a comparison does not see.
+/// The differences that a comparison ignores.
 struct WordFilter {
   bool ignore_case = true;
   bool ignore_space = true;
   bool ignore_outside = true;   ///< characters of the label that are not in the dictionary
-  bool ignore_symbols = false;  ///< all but letters and digits of ASCII and Chinese characters, on both sides
+  bool ignore_symbols = false;  ///< everything except ASCII letters and digits and Chinese characters, on both sides
 };
 void describe_filter(ConfigFields& fields, WordFilter& filter);
 
 /// The least number of characters to insert, remove or replace (Levenshtein).
 std::int64_t edit_distance(std::u32string_view a, std::u32string_view b);
 
-/// Sums over words. Distances are added for each length of the longer word apart: whole numbers, so that any division
-/// of the words among ranks and batches gives the same values to the last digit.
+/// Sums over words. Distances are added separately for each length of the longer word, as integers, so that any
+/// division of the words among ranks and batches gives the same values to the last digit.
 class WordScores {
  public:
   void add(std::string_view read, std::string_view label, const WordFilter& filter, const Dictionary& dictionary);
@@ -43,7 +44,7 @@ class WordScores {
 };
 
 /// `accuracy`, exact matches by words, and `norm_edit_distance`, 1 - mean(distance / longer length), from the sums of
-/// measures(); other sums are passed over. Error(data) for no words.
+/// measures(); other sums are ignored. Error(data) for no words.
 train::Values word_values(const train::Sums& sums);
 
 }  // namespace lockstep::ocr

@@ -10,7 +10,7 @@ using torch::nn::BatchNorm2d;
 using torch::nn::Conv2d;
 using torch::nn::Sequential;
 
-/// Of the first block, rows are left out, and none of the columns.
+/// The stride of the first block applies to rows, not to columns.
 Sequential stage(std::int64_t in, std::int64_t out, std::int64_t depth, std::int64_t row_stride) {
   return models::residual_stage({.block = models::Block::basic,
                                  .shortcut = models::Shortcut::pooled,

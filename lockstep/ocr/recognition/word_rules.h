@@ -1,4 +1,5 @@
-// Which words of the training data are left out, counted before the first step on every rank alike.
+// The rules that leave out words of the training data. Every rank applies and counts them before the first step, with
+// the same result.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -16,7 +17,7 @@ namespace lockstep::ocr {
 struct WordLimits {
   std::int64_t max_text_len = 24;  ///< characters
   std::string too_long = "drop";   ///< drop or fail
-  std::string empty = "drop";      ///< drop or fail: nothing, or nothing that is in the dictionary
+  std::string empty = "drop";      ///< drop or fail: words without a character of the dictionary
   std::string outside = "remove";  ///< remove, drop or fail: characters that are not in the dictionary
 };
 void describe_limits(ConfigFields& fields, WordLimits& limits);
@@ -26,11 +27,11 @@ class WordRules {
  public:
   WordRules(const WordLimits& limits, const Dictionary& dictionary) : limits_(limits), dictionary_(dictionary) {}
 
-  /// Where a word is written; asked for where a message needs it.
+  /// The position of a word; called only if a message needs it.
   using Place = std::function<FilePosition()>;
 
-  /// Whether a word is trained; counts those that are not. Error(data), with the place, for one that a rule refuses,
-  /// and for a text that is no UTF-8.
+  /// Whether a word is used in training; counts other words. Error(data), with the position, for a word that a rule
+  /// rejects, and for a text that is not UTF-8.
   bool keeps(std::string_view label, const Place& place);
 
   /// A line in the log when a word was left out or shortened. `what` names the data.
@@ -42,7 +43,7 @@ class WordRules {
   enum Reason : std::size_t { kEmpty, kTooLong, kNothingLeft, kOutside, kShortened, kReasons };
   struct Count {
     std::int64_t words = 0;
-    std::string first{};  ///< and its place
+    std::string first{};  ///< and its position
   };
 
   void count(Reason reason, std::string_view label, const Place& place);

@@ -11,7 +11,7 @@ using torch::nn::BatchNorm2dOptions;
 using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 
-/// A normal distribution without what is more than two deviations away.
+/// A normal distribution without values that are more than two deviations away.
 void truncated_normal(torch::Tensor& tensor, double deviation) {
   const torch::NoGradGuard no_grad;
   const double within = std::erf(std::sqrt(2.0));  // the share of a normal distribution that is kept

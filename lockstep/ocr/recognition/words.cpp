@@ -1,4 +1,4 @@
-// The data set words: several sources one after the other, of which training uses the words that the rules keep.
+// The data set words: several sources one after the other, with the training words filtered by the rules.
 #include <lockstep/ocr/recognition/words.h>
 
 #include <lockstep/base/error.h>
@@ -18,7 +18,7 @@ namespace {
 
 using samples::Sample;
 
-/// A source, and which of its words are used.
+/// A source, and the indices of its words that are used.
 struct UsedWords {
   std::unique_ptr<WordSource> source;
   std::vector<std::int64_t> indices;

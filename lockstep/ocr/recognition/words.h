@@ -26,12 +26,12 @@ struct WordsOptions {
 };
 void describe(ConfigFields& fields, WordsOptions& options);
 
-/// A split. Fields: `pictures`, uint8 [H, W, C] of any size; the texts `labels`, as the file has them, and `names`, the
-/// picture's file. Training has the words that WordRules keeps; evaluation has all, so that their number is that of the
-/// files. nullptr for the test split without files.
+/// A split. Fields: `pictures`, uint8 [H, W, C] of any size; the texts `labels`, unchanged from the file, and `names`,
+/// the picture's file. Training has the words that WordRules keeps; evaluation has all, so that their number is that of
+/// the files. nullptr for the test split without files.
 ///
-/// Error(config) for files that are missing; Error(data) with file and line, or file and key, for what is damaged, and
-/// for words that a rule refuses. `get` throws Error(data) naming the picture and where its word is.
+/// Error(config) for files that are missing; Error(data) with file and line, or file and key, for damaged data, and for
+/// words that a rule rejects. `get` throws Error(data) naming the picture and the position of its word.
 std::shared_ptr<const samples::Dataset> load_words(const WordsOptions& options, data::Split split);
 
 }  // namespace lockstep::ocr

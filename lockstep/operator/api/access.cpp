@@ -26,7 +26,7 @@ std::string read_text(const fs::path& path, const char* what) {
   return std::move(*text);
 }
 
-/// A file, and the folder that relative paths in it count from.
+/// A file, and the base folder of the relative paths in it.
 struct ConfigFile {
   fs::path path;
   ConfigNode root;
@@ -72,7 +72,7 @@ class KubeconfigReader {
   std::vector<ConfigFile> files_;
 };
 
-/// A PEM text that is in the file itself, or in another one.
+/// A PEM text, from the file itself or from another file.
 std::string KubeconfigReader::text_of(const Named& at, const char* file_key, const char* data_key) {
   if (const auto data = scalar(at.value, data_key); !data.empty()) {
     auto text = from_base64(data);

@@ -1,4 +1,4 @@
-// How to reach an API server, and as whom: a kubeconfig, or the service account of the Pod that this process is in.
+// The address and credentials of an API server, from a kubeconfig or from the service account of this process's Pod.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -16,9 +16,9 @@ struct Access {
   std::string base_path{};                           ///< before each path, for servers behind a proxy
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< null: plain HTTP
   std::string token{};                               ///< bearer token; empty: none, or that of the file
-  std::filesystem::path token_file{};                ///< read again and again: tokens rotate
-  std::string space = "default";                     ///< the namespace that it names
-  std::string origin{};                              ///< where all this stands, for messages
+  std::filesystem::path token_file{};                ///< read again regularly, because tokens rotate
+  std::string space = "default";                     ///< the namespace that the source names
+  std::string origin{};                              ///< the source of these values, for messages
   std::vector<std::string> warnings{};
 };
 

@@ -1,4 +1,4 @@
-// HTTP codes and Status objects of Kubernetes, sorted into outcomes: done, conflict, later, lost, ...
+// The classification of HTTP codes and Status objects of Kubernetes as outcomes: done, conflict, later, lost, ...
 #include <lockstep/operator/api/answer.h>
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ Outcome sort(unsigned code, const std::string& reason, const std::string& messag
     case 410: return Outcome::expired;
     case 408:
     case 429: return Outcome::later;
-    // An object above etcd's limit never becomes smaller by itself.
+    // A retry cannot help, because an object above etcd's size limit stays too large.
     case 500: return message.find("request is too large") != std::string::npos ? Outcome::invalid : Outcome::later;
     default: break;
   }
@@ -83,7 +83,7 @@ Answer judge(const net::HttpResponse& response) {
   answer.retry_after = response.retry_after;
   if (!body.is_object()) {
     answer.message = response.body.substr(0, 200);
-    // Such as "404 page not found" for a group that the server does not have.
+    // For example "404 page not found" for an API group that the server lacks.
     answer.outcome = response.status == 200 ? Outcome::later : sort(response.status, "", answer.message);
     return answer;
   }

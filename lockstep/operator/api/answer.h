@@ -1,4 +1,4 @@
-// What an API server did with a request, sorted by what its client can do about it.
+// The outcome of a request to an API server, classified by what the client can do about it.
 #pragma once
 
 #include <lockstep/net/http_response.h>
@@ -16,11 +16,11 @@ enum class Outcome {
   forbidden,     ///< 403: RBAC, a quota, or a namespace that is being deleted
   missing,       ///< 404: the object, its namespace, or its kind
   exists,        ///< 409 for a creation: the name is taken
-  conflict,      ///< 409: the object is another one than the client believes, by its version or its uid
-  expired,       ///< 410: the version to go on from is too old
+  conflict,      ///< 409: the object's version or uid is not the one that the client sent
+  expired,       ///< 410: the version from which to continue is too old
   invalid,       ///< the request itself is wrong; it must not be repeated
   later,         ///< 429, 500, 503, 504: the server cannot do it now
-  lost,          ///< no answer: whether the server did it is unknown
+  lost,          ///< no response: it is unknown whether the server executed the request
 };
 
 /// "done", "forbidden", ... for messages.
@@ -28,8 +28,8 @@ std::string_view name(Outcome outcome);
 
 struct Answer {
   Outcome outcome = Outcome::lost;
-  unsigned code = 0;      ///< of HTTP; 0 without an answer
-  std::string reason{};   ///< the server's word for it, e.g. "AlreadyExists"
+  unsigned code = 0;      ///< of HTTP; 0 without a response
+  std::string reason{};   ///< the server's reason code, e.g. "AlreadyExists"
   std::string message{};  ///< for people
   std::optional<std::chrono::seconds> retry_after{};
   nlohmann::json object{};  ///< with `done`: what the server returned
@@ -39,10 +39,11 @@ struct Answer {
   std::string text() const;
 };
 
-/// Sorts a response. A body that is no JSON object counts as `later`: something between client and server wrote it.
+/// Classifies a response. A body that is not a JSON object counts as `later`, because a proxy between client and server
+/// wrote it.
 Answer judge(const net::HttpResponse& response);
 
-/// Sorts a Status object, as errors inside a watch have it.
+/// Classifies a Status object, the form of errors inside a watch.
 Answer judge_status(const nlohmann::json& status);
 
 }  // namespace lockstep::kube

@@ -16,13 +16,13 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 using std::chrono::seconds;
 
-constexpr std::size_t kLongestAnswer = std::size_t{64} << 20;  // a page of 500 Pods has some MB
+constexpr std::size_t kLongestAnswer = std::size_t{64} << 20;  // a page of 500 Pods has several MB
 constexpr seconds kLongestRequest(30);
-constexpr seconds kLongestSilence(15);  // after the end that was agreed on for a watch
+constexpr seconds kLongestSilence(15);  // after the requested end of a watch
 constexpr seconds kTokenAge(60);
 constexpr int kMostListings = 5;
 
-/// Where messages send a person.
+/// The names of the TLS settings in messages for the user.
 net::TlsTerms terms() { return {"certificate-authority of the kubeconfig", false, "https:// in the server's address"}; }
 
 }  // namespace
@@ -44,12 +44,12 @@ struct ApiClient::State {
         token(given.token),
         count(std::move(counter)) {}
 
-  /// False when the file has no other one than before.
+  /// False when the token in the file has not changed.
   bool read_token() {
     if (access.token_file.empty()) return false;
     token_read = Clock::now();
     auto text = read_file(access.token_file);
-    if (!text) return false;  // between two files; the old one may still be good
+    if (!text) return false;  // during the replacement of the file; the old token may still be valid
     while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
     if (*text == token) return false;
     token = std::move(*text);
@@ -78,7 +78,7 @@ struct ApiClient::State {
       }
       if (count) count(method, answer.outcome);
       if (answer.outcome == Outcome::unauthorized && !again && read_token()) continue;
-      // The server may have closed a connection that was kept. A GET may be repeated.
+      // The server may have closed a keep-alive connection. A GET may be repeated.
       if (answer.outcome == Outcome::lost && method == "GET" && !std::exchange(lost, true)) continue;
       return answer;
     }

@@ -1,4 +1,4 @@
-// Requests to an API server: objects as JSON, outcomes as values.
+// A client of an API server: objects are JSON, outcomes are values.
 #pragma once
 
 #include <lockstep/operator/api/access.h>
@@ -16,7 +16,7 @@
 
 namespace lockstep::kube {
 
-/// All objects of a kind, and the version of which they are a picture.
+/// A snapshot of all objects of a kind, and its version.
 struct Listed {
   Answer answer;  ///< of the page that failed, or of the last one
   std::vector<nlohmann::json> items{};
@@ -25,22 +25,22 @@ struct Listed {
 
 /// How a watch ended.
 struct WatchEnd {
-  std::string version;          ///< go on from here; empty: list again
-  std::optional<Answer> why{};  ///< nullopt: the server ended it in good order, or the connection was cut
-  std::string trouble{};        ///< the connection's, if any
+  std::string version;          ///< continue from here; empty: list again
+  std::optional<Answer> why{};  ///< nullopt: the server ended the watch normally, or the connection was lost
+  std::string trouble{};        ///< the error of the connection, if any
 };
 
 /// What a deletion requires, and how it is done.
 struct Deletion {
   std::string uid{};  ///< only the object with this one; empty: any
   std::optional<int> grace_seconds{};
-  bool in_background = true;  ///< dependents are collected after it
+  bool in_background = true;  ///< dependents are deleted after it
 };
 
-/// Called for each request, with what came of it.
+/// Called for each request, with its outcome.
 using CountRequest = std::function<void(std::string_view method, Outcome outcome)>;
 
-/// Blocking; a request that gets no answer within 30 s is `lost`. Each method's path is that of path_of(). Not
+/// Blocking; a request that gets no response within 30 s is `lost`. Each method's path is that of path_of(). Not
 /// thread-safe, but for cancel(). `limit` (null: none) is shared by clients.
 class ApiClient {
  public:
@@ -57,7 +57,7 @@ class ApiClient {
                const std::string& content_type = "application/merge-patch+json");
   Answer remove(const std::string& path, const Deletion& deletion);
 
-  /// All pages; begins anew where the first ones have become too old meanwhile.
+  /// All pages; starts again if the first pages have expired meanwhile.
   Listed list(const std::string& path, const std::string& label_selector = "", int page = 500);
 
   /// Calls `take` for each event after `version`, bookmarks included, until the server ends the watch after about
@@ -65,7 +65,7 @@ class ApiClient {
   WatchEnd watch(const std::string& path, const std::string& label_selector, std::string version,
                  std::chrono::seconds time, const std::function<void(const WatchEvent&)>& take);
 
-  /// The longest time for a request; 30 s at first.
+  /// The timeout of a request; 30 s by default.
   void set_limit(std::chrono::milliseconds limit);
 
   /// From any thread: the current request and all later ones are `lost`.

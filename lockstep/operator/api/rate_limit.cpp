@@ -1,4 +1,4 @@
-// A token bucket under a mutex, which gives each request the time to wait.
+// A token bucket under a mutex, which returns the time that each request must wait.
 #include <lockstep/operator/api/rate_limit.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A limit for requests, shared by threads: so many at once, and so many a second.
+// A rate limit for requests, shared by threads: a burst size and a number of requests per second.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@ class RateLimit {
 
   RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
 
-  /// Takes a request's turn; returns how long the caller must wait for it.
+  /// Takes a token for one request; returns how long the caller must wait before it sends the request.
   Clock::duration take(Clock::time_point now = Clock::now());
 
  private:
   std::mutex mutex_;
   double per_second_;
   double burst_;
-  double left_;  ///< below 0: turns that are taken and still to come
+  double left_;  ///< tokens; below 0: tokens that are taken and not yet due
   Clock::time_point last_ = Clock::now();
 };
 

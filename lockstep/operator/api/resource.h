@@ -1,4 +1,4 @@
-// The kinds of objects that the operator knows, and where an API server has them.
+// The kinds of objects that the operator handles, and their paths on an API server.
 #pragma once
 
 #include <string>

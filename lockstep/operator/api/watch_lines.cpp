@@ -42,7 +42,7 @@ std::vector<WatchEvent> WatchLines::take(std::string_view piece) {
       break;
     }
     const auto change = change_of(type);
-    if (!change) continue;  // of a newer server
+    if (!change) continue;  // an event type of a newer server
     WatchEvent event{*change, std::move(parsed["object"]), ""};
     const auto version = event.object.value(json::json_pointer("/metadata/resourceVersion"), json());
     if (!version.is_string()) refuse(line);

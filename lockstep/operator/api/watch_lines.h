@@ -16,20 +16,20 @@ enum class Change { added, modified, deleted, bookmark };
 struct WatchEvent {
   Change change = Change::added;
   nlohmann::json object;
-  std::string version;  ///< the object's resourceVersion: where a later watch goes on
+  std::string version;  ///< the object's resourceVersion: a later watch continues from it
 };
 
 /// Not thread-safe.
 class WatchLines {
  public:
-  /// The events that are complete with this piece. Stops at an error of the server, which `error` has then.
-  /// Error(data) for a line that is no event, or longer than 4 MiB.
+  /// The events that are complete with this piece. Stops at an error from the server, and stores it in `error`.
+  /// Error(data) for a line that is not an event, or longer than 4 MiB.
   std::vector<WatchEvent> take(std::string_view piece);
 
   const std::optional<Answer>& error() const { return error_; }
 
  private:
-  std::string rest_;  ///< the line whose end is still to come
+  std::string rest_;  ///< the incomplete last line
   std::optional<Answer> error_;
 };
 

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 std::string kind_key(const Resource& resource) { return resource.group + "/" + resource.plural; }
 
-/// A Pod has some 10 KB, of which decisions need a tenth; of Secrets nothing but their existence is kept.
+/// A Pod has some 10 KB, and decisions need a tenth of it; for Secrets, only their existence is kept.
 json slim(const Resource& resource, json object) {
   json kept;
   const json& about = object_at(object, "metadata");

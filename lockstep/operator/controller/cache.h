@@ -1,4 +1,4 @@
-// What the API server has, as far as watches have told: only the fields that decisions need.
+// A cache of the API server's objects, filled by watches, with only the fields that decisions need.
 #pragma once
 
 #include <lockstep/operator/api/resource.h>
@@ -15,18 +15,19 @@ namespace lockstep::kube {
 
 using Object = std::shared_ptr<const nlohmann::json>;
 
-/// Thread-safe. Objects are known by "namespace/name", those that jobs own also by the label with the job's uid.
+/// Thread-safe. The key of an object is "namespace/name"; objects that jobs own are also indexed by the label with the
+/// job's uid.
 class Cache {
  public:
-  /// Takes a new or changed object.
+  /// Stores a new or changed object.
   void put(const Resource& resource, nlohmann::json object);
-  /// Forgets an object; with a uid, only that one.
+  /// Removes an object; with a uid, only the object with this uid.
   void remove(const Resource& resource, const std::string& key, const std::string& uid = "");
-  /// All objects of a kind; returns the keys of jobs that it changes something for.
+  /// Replaces all objects of a kind; returns the keys of the jobs that this affects.
   std::set<std::string> replace_all(const Resource& resource, std::vector<nlohmann::json> objects);
 
   Object find(const Resource& resource, const std::string& key) const;
-  /// Those of a kind whose controller is the job with this uid.
+  /// The objects of a kind whose controller is the job with this uid.
   std::vector<Object> owned(const Resource& resource, const std::string& job_uid) const;
   std::vector<Object> all(const Resource& resource) const;
 
@@ -44,7 +45,7 @@ class Cache {
 
 std::string key_of(const nlohmann::json& object);
 
-/// The key of the job that an object belongs to, by its labels; the object's own for a job. Empty: of none.
+/// The key of the job to which an object belongs, by its labels; for a job, its own key. Empty: it belongs to no job.
 std::string job_key_of(const Resource& resource, const nlohmann::json& object);
 
 }  // namespace lockstep::kube

@@ -27,7 +27,7 @@ void EventRecorder::record(ApiClient& client, const Job& job, const EventNote& n
   if (++count > 1) {
     answer = client.patch(path_of(events(), job.space, name), {{"count", count}, {"lastTimestamp", time}});
     if (answer.ok()) return;
-    count = 1;  // events go after an hour
+    count = 1;  // the API server deletes events after an hour
   }
   const json event = {{"apiVersion", "v1"},
                       {"kind", "Event"},

@@ -9,13 +9,13 @@
 
 namespace lockstep::kube {
 
-/// Not thread-safe. Best effort: a job goes on without its events.
+/// Not thread-safe. Best effort: a job continues without its events.
 class EventRecorder {
  public:
-  /// `identity`: this operator's, so that the names of its events are its own.
+  /// `identity`: of this operator; it makes the names of its events unique.
   explicit EventRecorder(std::string identity) : identity_(std::move(identity)) {}
 
-  /// Makes an event, or counts one up that was said before.
+  /// Creates an event, or increments the count of an equal event that was recorded before.
   void record(ApiClient& client, const Job& job, const EventNote& note, Time now);
 
  private:

@@ -60,7 +60,7 @@ bool LeaseHolder::try_once() {
   }
   const std::string holder = text_at(object_at(answer.object, "spec"), "holderIdentity");
   if (holder == options_.identity) return write(answer.object, false, !holds_);
-  if (holds_) {  // it was taken while this side was stopped
+  if (holds_) {  // another operator took the Lease while this one was stopped
     holds_ = false;
     lost_ = true;
     trouble_ = "'" + holder + "' has it now";

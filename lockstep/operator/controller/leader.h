@@ -1,4 +1,4 @@
-// Which of several operators acts: the one that holds a Lease, and renews it.
+// Leader election between operators: only the operator that holds and renews a Lease acts.
 #pragma once
 
 #include <lockstep/operator/api/client.h>
@@ -20,25 +20,25 @@ struct LeaseOptions {
   std::chrono::milliseconds retry = std::chrono::seconds(2);
 };
 
-/// A try to get or keep the Lease. Another holder's clock is not looked at: it holds as long as its record changes
-/// within the duration, by this side's clock. Not thread-safe.
+/// Acquires and renews the Lease. The clock of another holder is not used: the other holder has the Lease as long as
+/// its record changes within the duration, by the local clock. Not thread-safe.
 class LeaseHolder {
  public:
   using Clock = std::chrono::steady_clock;
 
   LeaseHolder(ApiClient& client, LeaseOptions options);
 
-  /// Whether this side holds the Lease now. It has lost it for good when it held it once, and `lost`.
+  /// Whether this operator holds the Lease now. If it held the Lease once and `lost` is true, it never gets it back.
   bool try_once();
 
-  /// It held the Lease, and could not renew it by the deadline, or another one has it.
+  /// This operator held the Lease, and did not renew it by the deadline, or another operator has it.
   bool lost() const { return lost_; }
   bool holds() const { return holds_; }
   const std::string& other() const { return other_; }
-  /// Why the last try failed; empty: it did not.
+  /// Why the last attempt failed; empty: it did not fail.
   const std::string& trouble() const { return trouble_; }
 
-  /// Lets the next one have it at once.
+  /// Releases the Lease, so that another operator can take it at once.
   void release();
 
  private:
@@ -47,7 +47,7 @@ class LeaseHolder {
 
   ApiClient& client_;
   LeaseOptions options_;
-  nlohmann::json lease_;      ///< as this side wrote it
+  nlohmann::json lease_;      ///< as this operator wrote it
   std::string seen_version_;  ///< of another holder's record
   Clock::time_point seen_{};
   Clock::time_point renewed_{};

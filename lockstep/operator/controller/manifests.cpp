@@ -31,7 +31,7 @@ Json rule(const ArgumentList& groups, const ArgumentList& resources, const Argum
   return {{"apiGroups", groups}, {"resources", resources}, {"verbs", verbs}};
 }
 
-/// What the reconciler and the watches do, and nothing else.
+/// The permissions that the reconciler and the watches need, and no others.
 Json job_rules() {
   const ArgumentList make_and_watch = {"get", "list", "watch", "create", "delete"};
   return Json::array({rule({std::string(kGroup)}, {"lockstepjobs"}, {"get", "list", "watch", "patch", "delete"}),
@@ -39,7 +39,7 @@ Json job_rules() {
                       // For ownerReferences that block the owner's deletion.
                       rule({std::string(kGroup)}, {"lockstepjobs/finalizers"}, {"update"}),
                       rule({""}, {"pods"}, make_and_watch),
-                      // They go with the job, whose collector deletes them.
+                      // The garbage collector deletes them with the job.
                       rule({""}, {"services", "secrets"}, {"get", "list", "watch", "create"}),
                       rule({""}, {"configmaps"}, {"get", "list", "watch", "create", "update"}),
                       rule({volcano_pod_groups().group, scheduling_pod_groups().group}, {"podgroups"}, make_and_watch),
@@ -100,13 +100,13 @@ Json deployment(bool namespaced) {
           {"kind", "Deployment"},
           {"metadata", about(kName)},
           {"spec",
-           {{"replicas", 2},  // one acts, the other is ready to
+           {{"replicas", 2},  // one is the leader, the other is on standby
             {"selector", {{"matchLabels", labels()}}},
             {"template", {{"metadata", {{"labels", labels()}}}, {"spec", pod_spec}}}}}};
 }
 
-/// In: probes and metrics. Out: names, the API server, whose address and port differ from cluster to cluster, jobs'
-/// schedulers, and the etcd that has their states.
+/// Ingress: probes and metrics. Egress: DNS, the API server (its address and port differ between clusters), jobs'
+/// schedulers, and the etcd with their states.
 Json network_policy() {
   return {{"apiVersion", "networking.k8s.io/v1"},
           {"kind", "NetworkPolicy"},
@@ -148,14 +148,15 @@ std::map<std::string, std::vector<Json>> deployment_manifests() {
     files[folder + "network_policy.yaml"] = {network_policy()};
     ArgumentList names = {"rbac.yaml", "deployment.yaml", "network_policy.yaml"};
     if (!namespaced) {
-      // A copy, as not all versions of kustomize take folders as resources, and none a file of another folder.
+      // A copy, because not all versions of kustomize accept folders as resources, and none accepts a file of another
+      // folder.
       files[folder + "lockstepjobs.yaml"] = {custom_resource_definition()};
       files[folder + "namespace.yaml"] = {space()};
       names.insert(names.begin(), {"lockstepjobs.yaml", "namespace.yaml"});
     }
     files[folder + "kustomization.yaml"] = {kustomization(names, !namespaced)};
   }
-  // Where a namespace of the user's own takes the place of ours.
+  // These manifests are for a namespace of the user instead of ours.
   for (auto& [file, objects] : files) {
     if (!file.starts_with("namespaced/")) continue;
     for (Json& object : objects) {

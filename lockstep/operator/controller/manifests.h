@@ -8,11 +8,11 @@
 
 namespace lockstep::kube {
 
-/// File, relative to the folder, to the objects in it.
+/// The objects of each file, by its path relative to the folder.
 ///
 ///     crd/          the CustomResourceDefinition
 ///     cluster/      an operator for all namespaces, in the namespace lockstep-system
-///     namespaced/   an operator for the namespace that it is in
+///     namespaced/   an operator for its own namespace only
 std::map<std::string, std::vector<nlohmann::ordered_json>> deployment_manifests();
 
 /// The text of such a file.

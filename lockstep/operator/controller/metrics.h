@@ -1,4 +1,4 @@
-// Numbers about the operator, in Prometheus' text format.
+// Metrics of the operator, in Prometheus' text format.
 #pragma once
 
 #include <lockstep/operator/api/answer.h>
@@ -17,10 +17,10 @@ namespace lockstep::kube {
 class Metrics {
  public:
   void count_request(std::string_view method, Outcome outcome);
-  void count_watch(std::string_view plural);  ///< a watch that began
+  void count_watch(std::string_view plural);  ///< a watch has started
 
   std::atomic<std::uint64_t> decisions{0};
-  std::atomic<std::uint64_t> failures{0};  ///< decisions that could not be carried out
+  std::atomic<std::uint64_t> failures{0};  ///< decisions that could not be executed
   std::atomic<bool> leads{false};
 
   /// `gauges` are added as they are: name, value.

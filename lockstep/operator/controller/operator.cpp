@@ -81,13 +81,13 @@ class Operator {
   JobProgress progress_;
   GangScheduler gang_ = GangScheduler::none;
   std::array<std::atomic<bool>, kMostWatches> synced_{};  ///< one for each watch
-  std::atomic<std::size_t> watches_{0};                   ///< 0: they have not begun
+  std::atomic<std::size_t> watches_{0};                   ///< 0: they have not started
   std::string lost_;
-  // Last, so that they end before what they use.
+  // The last members, so that the threads end before the objects that they use are destroyed.
   std::vector<std::jthread> threads_;
 };
 
-/// Also finds out whether the server can be reached at all.
+/// Also checks whether the server is reachable.
 void Operator::find_gang_scheduler() {
   ApiClient asker = client();
   const std::stop_callback cancel(stop_.get_token(), [&] { asker.cancel(); });
@@ -189,7 +189,7 @@ void Operator::start_workers() {
   });
 }
 
-/// Returns when this operator shall no longer act.
+/// Returns when this operator must no longer act.
 void Operator::lead() {
   ApiClient own = client();
   own.set_limit(kLeaseRequest);
@@ -220,7 +220,7 @@ void Operator::lead() {
     pause(options_.lease.retry, stop_.get_token());
   }
   stop_.request_stop();
-  threads_.clear();  // no write after the Lease is given away
+  threads_.clear();  // no write after the Lease is released
   if (lost_.empty()) lease.release();
 }
 

@@ -16,7 +16,7 @@ struct OperatorOptions {
   Access access;
   std::string space{};  ///< of the jobs; empty: all namespaces
   bool elect_leader = true;
-  LeaseOptions lease{};  ///< an empty identity: this host's name and something random
+  LeaseOptions lease{};  ///< an empty identity: this host's name and a random suffix
   double requests_per_second = 20;
   double burst = 50;
   int workers = 4;
@@ -24,12 +24,12 @@ struct OperatorOptions {
   std::uint16_t probe_port = 0;  ///< 0: any
   bool probes = true;
   std::chrono::seconds watch_time = std::chrono::seconds(300);
-  std::chrono::seconds progress_time = std::chrono::seconds(10);  ///< between two looks at a job's step; 0: none
+  std::chrono::seconds progress_time = std::chrono::seconds(10);  ///< between queries of a job's step; 0: none
   std::function<void(std::uint16_t probe_port)> on_start{};
 };
 
-/// Runs until `stop`, or until the Lease is lost: Error(peer_lost) then, as another operator acts. Error(io) when there
-/// is no API server, or it does not accept this client, at the start.
+/// Runs until `stop`, or until the Lease is lost: then Error(peer_lost), because another operator acts. Error(io) when
+/// the API server is unreachable at the start, or rejects this client.
 void run_operator(const OperatorOptions& options, std::stop_token stop);
 
 }  // namespace lockstep::kube

@@ -1,4 +1,4 @@
-// A small HTTP server on a thread of its own, for the kubelet's probes and Prometheus.
+// A small HTTP server on a separate thread, for the kubelet's probes and Prometheus.
 #include <lockstep/base/error.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
@@ -36,7 +36,7 @@ struct ProbeServer::State {
         more = request.keep_alive;
       }
     } catch (const std::exception&) {
-      // The peer has gone, or speaks no HTTP.
+      // The peer has closed the connection, or does not use HTTP.
     }
   }
 

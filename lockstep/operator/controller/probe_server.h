@@ -13,10 +13,10 @@ struct ProbeAnswer {
   std::string text;
 };
 
-/// Answers GET requests from a thread of its own, until it is destroyed.
+/// Serves GET requests on a separate thread, until it is destroyed.
 class ProbeServer {
  public:
-  /// `answer` gets the path, from that thread. Error(io) when the port cannot be had; 0: any.
+  /// `answer` is called with the path, on that thread. Error(io) when the port cannot be bound; 0: any port.
   ProbeServer(const std::string& host, std::uint16_t port, std::function<ProbeAnswer(const std::string&)> answer);
   ~ProbeServer();
   ProbeServer(const ProbeServer&) = delete;

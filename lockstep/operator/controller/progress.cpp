@@ -22,12 +22,12 @@ constexpr std::size_t kLongestStatus = std::size_t{16} << 20;  // of some ten th
 constexpr milliseconds kFirstLook(500);
 constexpr int kQuickLooks = 120;
 
-/// Asks schedulers; keeps the TLS of each job.
+/// Queries schedulers; caches the TLS context of each job.
 class Asker {
  public:
   Asker(ApiClient& client, const Cache& cache) : client_(client), cache_(cache) {}
 
-  /// nullopt: there is no step yet, or nobody to ask.
+  /// nullopt: there is no step yet, or no running scheduler.
   std::optional<std::int64_t> step(const Job& job) {
     const Object pod = cache_.find(pods(), job.space + "/" + pod_name(job.name, Role::scheduler, 0));
     if (!pod || controller_uid(*pod) != job.uid) return std::nullopt;
@@ -59,7 +59,7 @@ class Asker {
   std::map<std::string, std::shared_ptr<boost::asio::ssl::context>> contexts_;
 };
 
-/// Those with a scheduler that can know of steps.
+/// The jobs with a scheduler that can report steps.
 std::vector<Job> running_jobs(const Cache& cache) {
   std::vector<Job> jobs;
   for (const Object& object : cache.all(lockstep_jobs())) {
@@ -116,7 +116,7 @@ void watch_progress(ApiClient client, const Cache& cache, JobProgress& progress,
   const std::stop_callback cancel(stop, [&] { client.cancel(); });
   Asker asker(client, cache);
   std::map<std::string, std::string> troubles;
-  std::map<std::string, int> in_vain;  ///< looks at jobs that have told of no step yet
+  std::map<std::string, int> in_vain;  ///< queries of jobs that have reported no step yet
   std::mutex mutex;
   std::condition_variable_any never;
   for (milliseconds wait = kFirstLook; !stop.stop_requested();) {

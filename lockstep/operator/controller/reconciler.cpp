@@ -1,4 +1,4 @@
-// One pass over a job: observe from the cache, decide, store the status, then carry out the actions in order.
+// One pass over a job: observe from the cache, decide, store the status, then execute the actions in order.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/etcd/address.h>
@@ -63,7 +63,7 @@ Observed Reconciler::observe(const json& object) const {
   return seen;
 }
 
-/// Reads the job again: the cache has another one than the server.
+/// Reads the job again, because the cache differs from the server.
 std::optional<Reconciled> Reconciler::refresh(const Job& job) {
   Answer answer = client_.get(path_of(lockstep_jobs(), job.space, job.name));
   if (answer.outcome == Outcome::missing) {
@@ -89,7 +89,7 @@ std::optional<Reconciled> Reconciler::store_status(const Job& job, const Status&
     return std::nullopt;
   }
   if (answer.outcome == Outcome::conflict || answer.outcome == Outcome::missing) {
-    // The same job in both places means that the server's own copy lags.
+    // If the cache and the server return the same job, the server's copy is outdated.
     const auto next = refresh(job);
     return next ? *next : retry(answer, "store the status");
   }
@@ -101,12 +101,12 @@ std::optional<Reconciled> Reconciler::judge_taken(const Job& job, const Resource
   if (answer.outcome == Outcome::missing) return Reconciled{Next::retry, {}, name + " has just gone"};
   if (!answer.ok()) return retry(answer, fmt::format("read {} {}", resource.kind, name));
   const json& found = answer.object;
-  if (controller_uid(found) == job.uid) {  // this operator, or one before it, has made it
+  if (controller_uid(found) == job.uid) {  // created by this operator or by an earlier one
     cache_.put(resource, std::move(answer.object));
     return std::nullopt;
   }
   const bool goes = !text_at(object_at(found, "metadata"), "deletionTimestamp").empty();
-  if (goes || controller_kind(found) == lockstep_jobs().kind) {  // of an earlier job of this name, which is collected
+  if (goes || controller_kind(found) == lockstep_jobs().kind) {  // of an earlier job of this name, and being deleted
     return Reconciled{Next::done, kNameIsFreed, ""};
   }
   const auto owner = controller_kind(found);
@@ -139,7 +139,7 @@ std::optional<Reconciled> Reconciler::remove(const Job& job, const DeleteObject&
   const auto key = job.space + "/" + what.name;
   switch (answer.outcome) {
     case Outcome::done:
-      // A Pod that takes its time is returned; of what is gone, a Status.
+      // The server returns a Pod that is still terminating, and a Status for an object that is deleted.
       if (text_at(answer.object, "kind") == what.resource->kind &&
           !text_at(object_at(answer.object, "metadata"), "deletionTimestamp").empty() &&
           object_at(answer.object, "metadata").value("deletionGracePeriodSeconds", 0) > 0) {
@@ -147,7 +147,7 @@ std::optional<Reconciled> Reconciler::remove(const Job& job, const DeleteObject&
       }
       return std::nullopt;
     case Outcome::missing:
-    case Outcome::conflict:  // another one has the name
+    case Outcome::conflict:  // another object has the name
       cache_.remove(*what.resource, key, what.uid);
       return std::nullopt;
     default: return retry(answer, fmt::format("delete {} {}", what.resource->kind, what.name));
@@ -157,12 +157,12 @@ std::optional<Reconciled> Reconciler::remove(const Job& job, const DeleteObject&
 std::optional<Reconciled> Reconciler::set_finalizers(const Job& job, const std::vector<std::string>& finalizers) {
   const Object known = cache_.find(lockstep_jobs(), job.key());
   if (!known || uid_of(*known) != job.uid) return Reconciled{};
-  // The whole list is replaced: not that of another version.
+  // The whole list is replaced, so it must not be the list of another version.
   Answer answer = client_.patch(path_of(lockstep_jobs(), job.space, job.name),
                                 {{"metadata", {{"resourceVersion", version_of(*known)}, {"finalizers", finalizers}}}});
   if (answer.outcome == Outcome::missing) return Reconciled{};
   if (!answer.ok()) return retry(answer, "change the job's finalizers");
-  // Without its last one a deleted job is gone; the watch tells of it.
+  // A deleted job without finalizers no longer exists; the watch reports it.
   if (!job.deleting) cache_.put(lockstep_jobs(), std::move(answer.object));
   return std::nullopt;
 }
@@ -211,9 +211,9 @@ Reconciled Reconciler::reconcile(const std::string& key, Time now) {
   };
   if (decision.status) {
     if (auto next = store_status(seen.job, *decision.status)) return *next;
-    record();  // what follows may fail, and the next decision has no reason to say it again
+    record();  // later actions may fail, and the next decision has no reason to record these events again
   } else if (!decision.actions.empty()) {
-    // What is decided on an old copy of the job could undo what a later operator did.
+    // A decision on an old copy of the job could undo the actions of a later operator.
     if (auto next = refresh(seen.job)) return *next;
   }
   for (const Action& action : decision.actions) {

@@ -1,4 +1,4 @@
-// Carries a decision out: stores the status, then deletes and creates.
+// A reconciler, which executes a decision: it stores the status, then deletes and creates objects.
 #pragma once
 
 #include <lockstep/operator/api/client.h>
@@ -20,11 +20,11 @@ namespace lockstep::kube {
 struct Reconciled {
   enum class Next { done, at_once, retry };
   Next next = Next::done;
-  std::optional<std::chrono::milliseconds> after{};  ///< done: once more then; retry: not before
+  std::optional<std::chrono::milliseconds> after{};  ///< done: reconcile again after this time; retry: not before it
   std::string trouble{};                             ///< of `retry`
 };
 
-/// What workers share about objects that can never be created. Thread-safe.
+/// Shared by workers: the objects that can never be created. Thread-safe.
 class Obstacles {
  public:
   void set(const std::string& job_uid, Obstacle obstacle);

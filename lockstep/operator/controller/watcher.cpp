@@ -22,7 +22,7 @@ class Watcher {
           const std::function<void(const std::string&)>& changed)
       : client_(client), options_(options), cache_(cache), changed_(changed) {}
 
-  /// False: it has failed, and `trouble` says why.
+  /// False: it has failed, and `trouble` has the reason.
   bool list() {
     Listed listed = client_.list(path(), options_.selector);
     if (!listed.answer.ok()) return note(listed.answer);
@@ -42,7 +42,7 @@ class Watcher {
   }
 
   bool must_list() const { return version_.empty(); }
-  /// The last watch told something before it ended.
+  /// The last watch delivered events before it ended.
   bool progress() const { return progress_; }
   const std::string& trouble() const { return trouble_; }
   std::optional<std::chrono::seconds> wait() const { return wait_; }
@@ -107,7 +107,7 @@ void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, 
     }
     if (good) {
       metrics.count_watch(options.resource.plural);
-      // Not all at the same time.
+      // Jitter, so that watches do not all start at the same time.
       good = watcher.watch(options.time + std::chrono::seconds(random() % (options.time.count() / 5 + 1)));
     }
     if (stop.stop_requested()) return;

@@ -1,4 +1,4 @@
-// Keeps the objects of one kind in the cache, and tells whose jobs have changed.
+// A watcher that keeps the objects of one kind in the cache, and reports the jobs that have changed.
 #pragma once
 
 #include <lockstep/operator/api/client.h>
@@ -21,7 +21,7 @@ struct WatchOptions {
   std::chrono::seconds time = std::chrono::seconds(300);
 };
 
-/// Lists and watches until `stop`; each error is logged once, and tried again after 0.2 s to 30 s. `changed` gets the
+/// Lists and watches until `stop`; each error is logged once, with a retry after 0.2 s to 30 s. `changed` gets the
 /// keys of jobs. `synced` becomes true after the first list.
 void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, Metrics& metrics,
                    std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed,

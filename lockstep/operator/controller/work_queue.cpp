@@ -70,7 +70,7 @@ std::optional<std::string> WorkQueue::take(std::stop_token stop) {
     auto until = now + kLongestRetry;
     for (const auto& [key, when] : delayed_) until = std::min(until, when);
     changed_.wait_until(lock, stop, until, [&] {
-      // One that was added with an earlier time must be waited for anew.
+      // A key that was added with an earlier time needs a shorter wait.
       return !ready_.empty() ||
              std::any_of(delayed_.begin(), delayed_.end(), [&](const auto& d) { return d.second < until; });
     });

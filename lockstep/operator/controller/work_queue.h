@@ -1,4 +1,4 @@
-// Keys of jobs that something has changed for: each is there once, and one worker at a time has it.
+// A queue of the keys of changed jobs: each key is in it once, and one worker at a time processes it.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,11 @@ class WorkQueue {
 
   void add(const std::string& key);
   void add_after(const std::string& key, std::chrono::milliseconds time);
-  /// Later, each time twice as long, 0.1 s to 60 s, until forgive().
+  /// Adds the key again after a backoff, which doubles from 0.1 s to 60 s until forgive().
   void retry(const std::string& key, std::optional<std::chrono::milliseconds> at_least = std::nullopt);
   void forgive(const std::string& key);
 
-  /// Waits for a key that no other worker has; nullopt when stopped. done() must follow.
+  /// Waits for a key that no other worker processes; nullopt when stopped. done() must follow.
   std::optional<std::string> take(std::stop_token stop);
   void done(const std::string& key);
 
@@ -37,7 +37,7 @@ class WorkQueue {
   std::condition_variable_any changed_;
   std::set<std::string> ready_;
   std::set<std::string> taken_;
-  std::set<std::string> again_;  ///< taken, and to be taken again
+  std::set<std::string> again_;  ///< keys in processing that were added again
   std::map<std::string, Clock::time_point> delayed_;
   std::map<std::string, int> failures_;
   std::minstd_rand random_{std::random_device{}()};

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kMostNames = 5;  // in the message of an event
 
-/// One decision. Its steps follow each other in run(); each leaves `status_` as it should be stored.
+/// One decision. run() calls its steps in order; each leaves `status_` as it should be stored.
 class Decider {
  public:
   Decider(const Observed& seen, Time now)
@@ -65,7 +65,7 @@ class Decider {
   Decision result_;
 };
 
-/// Workers are as many as the attempt was started with; those of an elastic job are what the spec says now.
+/// The number of workers is that with which the attempt was started; for an elastic job, that of the current spec.
 int Decider::wanted(Role role) const {
   if (role == Role::worker && !job_.spec.elastic) return status_.workers;
   return job_.spec.wanted(role);
@@ -76,7 +76,7 @@ bool Decider::is_current(const PodView& pod) const {
          pod.index < wanted(pod.role);
 }
 
-/// It was made by an operator that knows more.
+/// An operator with a newer status made the Pod.
 bool Decider::is_ahead(const PodView& pod) const {
   return std::tuple(pod.attempt, pod.replacement) >
          std::tuple(status_.attempt, status_.replacement(pod.role, pod.index));
@@ -94,12 +94,12 @@ void Decider::begin_attempt() {
   status_.completed.clear();
 }
 
-/// False: there is nothing more to decide.
+/// False: the decision is complete.
 bool Decider::begin() {
   const Condition* failed = status_.find(kFailed);
   if (failed != nullptr && failed->holds && failed->reason == "InvalidSpec" &&
       status_.observed_generation != job_.generation) {
-    status_ = Status();  // nothing of it has begun, and the spec is another one
+    status_ = Status();  // no part of it has started, and the spec has changed
   }
   if (status_.final()) {
     clean_up();
@@ -115,7 +115,7 @@ bool Decider::begin() {
     const auto text = fmt::format("{}", fmt::join(job_.problems, "; "));
     if (status_.attempt == 0) {
       end_with(false, "InvalidSpec", text);
-    } else if (spec_is_new) {  // what runs goes on
+    } else if (spec_is_new) {  // running Pods continue
       status_.last_error = text;
       say(true, "InvalidSpec", text + "; the job goes on as it was until this is corrected");
     }
@@ -151,7 +151,7 @@ void Decider::end_with(bool success, std::string reason, std::string message) {
   status_.set(success ? kSucceeded : kFailed, true, reason, message, now_);
   status_.completion_time = now_;
   if (!success) status_.last_error = message;
-  // Its own reason says which failure; those of a wrong spec have a name of their own in the list of events.
+  // The reason names the failure; failures of a wrong spec have separate names in the list of events.
   const bool own =
       reason == "InvalidSpec" || reason == "NameConflict" || reason == "PodRefused" || reason == "DeadlineExceeded";
   say(!success, success ? "Succeeded" : own ? reason : "Failed", success ? message : reason + ": " + message);
@@ -210,7 +210,7 @@ void Decider::handle_failures() {
   for (const PodView& pod : seen_.pods) {
     if (!is_current(pod)) continue;
     restarts += pod.kubelet_restarts;
-    // One that somebody deletes is made again once it is gone; its end is no verdict.
+    // A Pod that a user deletes is created again after its end; its exit is not a failure.
     if (pod.phase == PodPhase::failed && !pod.deleting) failed.push_back(&pod);
     others_run |= !pod.done();
   }
@@ -264,7 +264,7 @@ void Decider::delete_pods() {
   }
 }
 
-/// Of a deleted job all is collected once it is gone, but not what is outside the cluster.
+/// The garbage collector removes all objects of a deleted job, but not its state outside the cluster.
 Decision Decider::finalize() {
   const auto& finalizers = job_.finalizers;
   if (std::find(finalizers.begin(), finalizers.end(), kStateFinalizer) == finalizers.end()) return {};
@@ -314,13 +314,13 @@ void Decider::make_pods() {
   }
   if (job_.spec.gang && seen_.gang == GangScheduler::volcano) {
     const auto phase = seen_.pod_group ? seen_.pod_group->data.value("phase", "") : "";
-    if (phase.empty() || phase == "Pending") return;  // it would count Pods that no node has room for
+    if (phase.empty() || phase == "Pending") return;  // the PodGroup would count Pods for which no node has room
   }
   std::vector<std::string> made;
   for (const Role role : kRoles) {
     for (int index = 0; index < wanted(role); ++index) {
       const bool is_there = std::any_of(seen_.pods.begin(), seen_.pods.end(), [&](const PodView& pod) {
-        return pod.role == role && pod.index == index;  // also one that still ends
+        return pod.role == role && pod.index == index;  // also a Pod that is terminating
       });
       if (is_there || is_completed(role, index)) continue;
       result_.actions.push_back(CreateObject{&pods(), make_pod(job_, status_, seen_.gang, role, index)});
@@ -374,7 +374,7 @@ void Decider::describe() {
   }
 }
 
-/// An image that cannot be pulled, for one, would leave the job in the phase Pending without a word.
+/// For example, an image that cannot be pulled would leave the job in the phase Pending without a reason.
 void Decider::describe_waiting() {
   constexpr std::string_view kCannotStart = "PodCannotStart";
   const Condition* before = status_.find(kRunning);
@@ -385,18 +385,18 @@ void Decider::describe_waiting() {
     if (said) status_.set(kRunning, false, "RanksMissing", "not all ranks run", now_);
     return;
   }
-  // Kubernetes alternates between ErrImagePull and ImagePullBackOff: that is said once.
+  // Kubernetes alternates between ErrImagePull and ImagePullBackOff: this is reported once.
   const auto who = fmt::format("{} cannot start: ", waits->name);
   if (said && before->message.starts_with(who)) return;
   const auto text =
       fmt::format("{}{}{}{}", who, waits->waits_for, waits->waits_message.empty() ? "" : ": ", waits->waits_message);
   if (before == nullptr)
-    status_.conditions.push_back({kRunning, false, "", "", now_});  // set() makes none that is false
+    status_.conditions.push_back({kRunning, false, "", "", now_});  // set() does not create a false condition
   status_.set(kRunning, false, std::string(kCannotStart), text, now_);
   say(true, std::string(kCannotStart), text);
 }
 
-/// Of `kubectl scale` and the like, which changes one number of the spec.
+/// Checks the change of one number of the spec by `kubectl scale` and similar commands.
 void Decider::check_replicas() {
   const auto worker = job_.spec.roles.find(Role::worker);
   if (worker == job_.spec.roles.end()) return;
@@ -449,7 +449,7 @@ Decision Decider::run() {
   if (!status_.start_time) status_.start_time = now_;
   if (std::any_of(seen_.pods.begin(), seen_.pods.end(), [&](const PodView& pod) { return is_ahead(pod); })) {
     result_ = {};
-    again_in(seconds(1));  // this job's status is an old one
+    again_in(seconds(1));  // the status of this job is outdated
     return std::move(result_);
   }
   if (seen_.step) status_.step = seen_.step;

@@ -18,13 +18,13 @@ namespace lockstep::kube {
 /// Which scheduler of gangs the cluster has.
 enum class GangScheduler { none, volcano, scheduling };
 
-/// An object of a job that is no Pod.
+/// An object of a job other than a Pod.
 struct Part {
   std::string uid;
-  nlohmann::json data;  ///< what is compared with what it should be; null where nothing is
+  nlohmann::json data;  ///< the fields that are compared with their target; null: none
 };
 
-/// Why an object of a job can never be created: a name that another owner has, or a template that the server refuses.
+/// Why an object of a job can never be created: another owner has its name, or the server rejects its template.
 struct Obstacle {
   std::string reason;  ///< "NameConflict", "PodRefused"
   std::string message;
@@ -32,14 +32,14 @@ struct Obstacle {
 
 struct Observed {
   Job job;
-  std::vector<PodView> pods{};       ///< those whose controller is this job, of all attempts
-  std::optional<Part> service{};     ///< parts are those that this job owns
+  std::vector<PodView> pods{};       ///< the Pods of all attempts whose controller is this job
+  std::optional<Part> service{};     ///< all parts are owned by this job
   std::optional<Part> config_map{};  ///< `data`: its field data
   std::optional<Part> secret{};
   std::optional<Part> pod_group{};  ///< `data`: its status
   GangScheduler gang = GangScheduler::none;
   std::optional<Obstacle> obstacle{};
-  std::optional<std::int64_t> step{};  ///< the scheduler's last word; nullopt: none since this operator began
+  std::optional<std::int64_t> step{};  ///< the scheduler's last report; nullopt: none since this operator started
 };
 
 struct CreateObject {
@@ -50,7 +50,7 @@ struct ReplaceObject {  ///< with the data that it should have
   const Resource* resource;
   nlohmann::json object;
 };
-/// The Secret with new certificates for these hosts. Apart, as certificates come from random numbers.
+/// The Secret with new certificates for these hosts. A separate action, because certificates contain random numbers.
 struct CreateCertificates {
   std::string name;
   std::vector<std::string> hosts;
@@ -61,7 +61,7 @@ struct DeleteObject {
   std::string uid;
 };
 
-/// The job's own list, as a whole.
+/// The complete list of the job's finalizers.
 struct SetFinalizers {
   std::vector<std::string> finalizers;
 };
@@ -80,8 +80,8 @@ struct EventNote {
   bool operator==(const EventNote&) const = default;
 };
 
-/// To be carried out in this order: the status is stored before anything is deleted or created, so that a dead
-/// operator's successor counts no failure again. If storing it fails, nothing else may be done.
+/// The order of execution: the status is stored before anything is deleted or created, so that the successor of a
+/// failed operator does not count a failure twice. If the status cannot be stored, nothing else may be done.
 struct Decision {
   std::optional<Status> status{};  ///< nullopt: it stays as it is
   std::vector<Action> actions{};

@@ -1,4 +1,4 @@
-// The rules for failed Pods: which one is the cause, and whether to replace in place, restart all, wait or fail.
+// The rules for failed Pods: which Pod is the cause, and whether to replace in place, restart all, wait or fail.
 #include <lockstep/operator/decide/failures.h>
 
 #include <fmt/format.h>
@@ -30,17 +30,17 @@ bool can_replace(const JobSpec& spec, const PodView& pod) {
   switch (spec.mode) {
     case Mode::scheduler:
       if (!spec.recovery) return false;
-      // With its saved state the next scheduler goes on. Its own verdict, 1, is about the job.
+      // The next scheduler continues from the saved state. The exit code 1 of a scheduler means that the job failed.
       return pod.role != Role::scheduler || pod.is_disruption() || pod.exit_code == kEndedEarly;
     case Mode::run:
-      // Worker 0 has the launchers' store. An exit code is the verdict of all launchers.
+      // Worker 0 hosts the launchers' store. An exit code is the result that all launchers agreed on.
       return (spec.recovery || spec.elastic) && pod.index != 0 && pod.is_disruption();
     case Mode::none: break;
   }
   return false;
 }
 
-/// Why starting again is of no use; empty: it may be.
+/// Why a restart cannot help; empty: it may help.
 std::string obstacle(const JobSpec& spec, const PodView& pod) {
   const auto role = spec.roles.find(pod.role);
   const auto policy = role == spec.roles.end() ? RestartPolicy::on_failure : role->second.restart;

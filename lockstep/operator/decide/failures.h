@@ -1,4 +1,4 @@
-// Which rank failed first, and whether starting again can help.
+// The first failed rank, and whether a restart can help.
 #pragma once
 
 #include <lockstep/operator/decide/pod_view.h>
@@ -10,16 +10,16 @@
 
 namespace lockstep::kube {
 
-/// What is to be done about failed Pods of the current attempt.
+/// The reaction to failed Pods of the current attempt.
 struct Verdict {
   enum class Kind {
-    wait,      ///< they failed because of another one, whose end is still to be seen
+    wait,      ///< they failed because of another Pod, whose exit status is not known yet
     in_place,  ///< replace these alone
     all,       ///< start all ranks again
     fail,      ///< the job has failed
   };
   Kind kind = Kind::fail;
-  const PodView* first = nullptr;  ///< the one that failed first
+  const PodView* first = nullptr;  ///< the Pod that failed first
   std::string reason;              ///< of `fail`, e.g. "BackoffLimitExceeded"
   std::string message;
   std::chrono::seconds wait{};

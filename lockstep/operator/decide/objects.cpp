@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kGraceSeconds = 120;  // a checkpoint must fit
+constexpr int kGraceSeconds = 120;  // enough time for a checkpoint
 
-/// Variables in their order; those that the user gave stay.
+/// An ordered list of variables; the user's variables are kept.
 class Variables {
  public:
   explicit Variables(json& container) : list_(container["env"]) {
@@ -25,7 +25,7 @@ class Variables {
   }
   Variables(const Variables&) = delete;
   Variables& operator=(const Variables&) = delete;
-  /// Behind ours, so that the user's may refer to ours as $(NAME).
+  /// Appended to ours, so that the user's variables may refer to ours as $(NAME).
   ~Variables() {
     for (json& variable : given_) list_.push_back(std::move(variable));
   }
@@ -59,7 +59,8 @@ void set_scheduler_variables(const Job& job, const Status& status, Role role, Va
   variables.set("MS_ROLE", scheduler ? "MS_SCHED" : role == Role::ps ? "MS_PSERVER" : "MS_WORKER");
   variables.set("MS_WORKER_NUM", std::to_string(status.workers));
   variables.set("MS_SERVER_NUM", std::to_string(job.spec.wanted(Role::ps)));
-  // The scheduler listens there; others must look its name up again when its Pod is another one.
+  // The scheduler listens on this address; other Pods use its name, because they must resolve it again after a
+  // replacement.
   if (scheduler) {
     variables.set_from_field("MS_SCHED_HOST", "status.podIP");
   } else {
@@ -91,7 +92,7 @@ void set_launcher_variables(const Job& job, const Status& status, int index, std
   variables.set("PET_RDZV_BACKEND", "c10d");
   variables.set("PET_RDZV_ENDPOINT", fmt::format("{}:{}", pod_address(job, Role::worker, 0), kStorePort));
   variables.set("PET_RDZV_ID", fmt::format("{}-{}", job.uid, status.attempt));
-  // Its own name may not be in DNS yet.
+  // The Pod's own name may not be in DNS yet.
   variables.set("PET_RDZV_CONF", index == 0 ? "is_host=1" : "is_host=0");
   variables.set("PET_MAX_RESTARTS", std::to_string(job.spec.backoff_limit));
   if (gpus > 0) variables.set("PET_NPROC_PER_NODE", std::to_string(gpus));
@@ -135,7 +136,7 @@ json make_pod(const Job& job, const Status& status, GangScheduler gang, Role rol
   json spec = object_at(wanted, "spec");
   spec["hostname"] = pod_name(job.name, role, index);
   spec["subdomain"] = service_name(job);
-  spec["restartPolicy"] = "Never";  // the operator restarts: it knows which ends are worth it, and counts
+  spec["restartPolicy"] = "Never";  // the operator restarts Pods: it selects the failures for a restart, and counts
   // The variables of a Service named "master" or "ms-sched" would be MASTER_PORT and MS_SCHED_PORT.
   if (!spec.contains("enableServiceLinks")) spec["enableServiceLinks"] = false;
   if (!spec.contains("terminationGracePeriodSeconds")) spec["terminationGracePeriodSeconds"] = kGraceSeconds;

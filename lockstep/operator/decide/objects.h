@@ -9,7 +9,7 @@
 
 namespace lockstep::kube {
 
-/// `status` is that with which the Pod is started: it has the attempt, the rank's replacements and number of workers.
+/// `status`: the attempt, the rank's replacements and the number of workers with which the Pod is started.
 nlohmann::json make_pod(const Job& job, const Status& status, GangScheduler gang, Role role, int index);
 
 /// Gives each Pod a name in DNS.
@@ -26,7 +26,7 @@ const Resource* pod_groups_of(GangScheduler gang);
 /// The names that the certificates of a job must have.
 std::vector<std::string> certificate_hosts(const Job& job);
 
-/// Where the certificates and the ConfigMap are in each container.
+/// The paths of the certificates and of the ConfigMap in each container.
 inline constexpr const char* kTlsFolder = "/etc/lockstep/tls";
 inline constexpr const char* kJobFolder = "/etc/lockstep/job";
 

@@ -39,11 +39,11 @@ void read_end(const json& terminated, PodView& view) {
   auto words = read_last_words(text_at(terminated, "message"));
   view.message = std::move(words.message);
   view.kind = std::move(words.kind);
-  // A launcher without which its job goes on, or ended well.
+  // This launcher left a job that continues without it, or that succeeded.
   if (view.kind == cluster::kUnneededKind) view.phase = PodPhase::succeeded;
 }
 
-/// The first container that a mistake in its image or its settings keeps from starting.
+/// The first container that cannot start because of an error in its image or its settings.
 void read_obstacle(const json& status, PodView& view) {
   for (const char* list : {"initContainerStatuses", "containerStatuses"}) {
     for (const json& container : list_at(status, list)) {

@@ -1,4 +1,4 @@
-// A Pod as the decisions see it.
+// The fields of a Pod on which decisions depend.
 #pragma once
 
 #include <lockstep/operator/job/job.h>
@@ -9,7 +9,7 @@
 
 namespace lockstep::kube {
 
-/// How a Pod's work stands. Of several containers the one that trains decides, also where others run on.
+/// The phase of a Pod's work. The training container decides, even if other containers still run.
 enum class PodPhase { pending, running, succeeded, failed };
 
 struct PodView {
@@ -24,26 +24,26 @@ struct PodView {
   bool ready = false;
   std::string node;
   std::optional<int> exit_code{};  ///< of the container that trains, once it has ended
-  std::string reason;              ///< Kubernetes' word, e.g. "OOMKilled", "Evicted"
-  std::string message;             ///< the rank's own words, from its error file, else Kubernetes'
-  std::string waits_for;      ///< why a container cannot start: "ImagePullBackOff"; empty: it can, as far as is known
-  std::string waits_message;  ///< Kubernetes' words on that
-  std::string kind;           ///< of the rank's error, e.g. "peer_lost"; empty when it gave none
+  std::string reason;              ///< Kubernetes' reason, e.g. "OOMKilled", "Evicted"
+  std::string message;             ///< the rank's message, from its error file, else that of Kubernetes
+  std::string waits_for;           ///< why a container cannot start: "ImagePullBackOff"; empty: no reason is known
+  std::string waits_message;       ///< Kubernetes' message about it
+  std::string kind;                ///< of the rank's error, e.g. "peer_lost"; empty: not reported
   std::optional<Seconds> ended{};
   int kubelet_restarts = 0;
 
   bool done() const { return phase == PodPhase::succeeded || phase == PodPhase::failed; }
-  /// A program of Lockstep's ended because another one was lost.
+  /// A Lockstep process ended because another process was lost.
   bool is_consequence() const;
-  /// No verdict of the program: a signal, an eviction, a lost node.
+  /// The program did not exit by itself: a signal, an eviction, or a lost node.
   bool is_disruption() const { return phase == PodPhase::failed && (!exit_code || *exit_code >= 128); }
 };
 
 /// Reads a Pod; nullopt when its labels are not those of a Pod of `job_uid`.
 std::optional<PodView> view_pod(const nlohmann::json& pod, const std::string& job_uid);
 
-/// What an error file says (docs/errors.md): the rank's words and its error's kind. A text that is no such file is
-/// the message itself.
+/// The content of an error file (docs/errors.md): the rank's message and the kind of its error. Any other text is taken
+/// as the message.
 struct LastWords {
   std::string message;
   std::string kind;

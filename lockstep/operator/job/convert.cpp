@@ -22,7 +22,7 @@ const Json& at(const Json& object, const char* key) {
   return object.is_object() && found != object.end() ? *found : kNone;
 }
 
-/// One job on its way from the other kind to ours.
+/// The conversion of one job.
 class Conversion {
  public:
   Conversion(const Json& from, const char* kind) : from_(from) {
@@ -42,7 +42,7 @@ class Conversion {
   void remark(std::string text) { result_.remarks.push_back(std::move(text)); }
   Converted finish() { return std::move(result_); }
 
-  /// A role with the container that trains under our name.
+  /// A role, with its training container renamed to our name.
   Json role(const Json& given, const char* container) {
     Json made;
     for (const char* key : {"replicas", "restartPolicy", "template"}) {
@@ -147,7 +147,7 @@ Json* trainer_of(Json& role) {
   return &containers.front();
 }
 
-/// Rank and address for a command that starts no launcher: one rank in each Pod, as Kubeflow has it.
+/// Rank and address for a command that starts no launcher: one rank in each Pod, as in Kubeflow.
 void give_rank(const std::string& job, int replicas, Json& container) {
   const auto label = fmt::format("metadata.labels['{}']", kIndexLabel);
   Json source;
@@ -158,7 +158,7 @@ void give_rank(const std::string& job, int replicas, Json& container) {
   set_variable(container, "MASTER_PORT", std::to_string(kMasterPort));
 }
 
-/// Says in the container how its ranks find each other, and what the user must know of that.
+/// Sets the rendezvous of the container's ranks, and adds remarks on it for the user.
 void let_ranks_meet(Conversion& conversion, Json& worker, bool elastic, bool several_processes) {
   Json* container = trainer_of(worker);
   if (container == nullptr) return;
@@ -193,7 +193,7 @@ void copy_elastic_policy(Conversion& conversion, const Json& elastic, Json& work
       if (elastic.contains("rdzvPort")) endpoint.append(":").append(text_of(elastic["rdzvPort"]));
       if (container != nullptr) set_variable(*container, "PET_RDZV_ENDPOINT", endpoint);
     } else if (key == "rdzvHost" || key == "rdzvPort" || key == "rdzvId") {
-      // Worker 0, and a name for each attempt, as the operator sets them.
+      // Worker 0, and a name for each attempt, as set by the operator.
     } else {
       conversion.remark(
           fmt::format("elasticPolicy.{} has no counterpart and is left out; PET_ variables of the container "

@@ -9,14 +9,14 @@ namespace lockstep::kube {
 
 struct Converted {
   nlohmann::ordered_json job;
-  std::vector<std::string> remarks;  ///< what the user must look at: fields without a counterpart, other meanings
+  std::vector<std::string> remarks;  ///< for the user: fields without a counterpart, or with another meaning
 };
 
 /// An MSJob (mindspore.gitee.com/v1). Error(config) when it is of another kind.
 Converted convert_msjob(const nlohmann::ordered_json& object);
 /// A PyTorchJob (kubeflow.org/v1).
 Converted convert_pytorchjob(const nlohmann::ordered_json& object);
-/// A TrainJob (trainer.kubeflow.org/v1alpha1). What its runtime says is not in the object.
+/// A TrainJob (trainer.kubeflow.org/v1alpha1). The settings of its runtime are not in the object.
 Converted convert_trainjob(const nlohmann::ordered_json& object);
 
 }  // namespace lockstep::kube

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestLabel = 63;
 
-/// Reads one section of a spec and notes what is wrong with it.
+/// Reads one section of a spec and collects its problems.
 class Section {
  public:
   Section(const json& object, std::string path, std::vector<std::string>& problems)
@@ -57,7 +57,7 @@ class Section {
     return "";
   }
 
-  /// One of the names, by its place among them.
+  /// One of the names, as an index into them.
   template <typename Value>
   std::optional<Value> choice(const std::string& key, const std::vector<std::pair<std::string, Value>>& choices) {
     if (!has(key)) return std::nullopt;
@@ -125,7 +125,7 @@ void read_roles(Section roles, JobSpec& spec) {
       roles.refuse(key, "the roles are Scheduler, PS and Worker");
       continue;
     }
-    // The scheduler's is the worker's where it has none.
+    // A scheduler without a template uses the worker's.
     spec.roles[*role] = read_role(roles.section(key), *role != Role::scheduler || value.contains("template"));
   }
   if (!spec.roles.contains(Role::worker)) roles.refuse("Worker", "a job needs workers, and there are none");
@@ -198,7 +198,7 @@ void check_rules(Section& section, const JobSpec& spec) {
                    "(etcd://HOST:PORT/KEY)");
   }
   if (!spec.recovery_clear) return;
-  // The files of etcds:// are in the job's Pods, and the operator has none of them.
+  // The TLS files of etcds:// are in the job's Pods, and not available to the operator.
   if (!spec.recovery_path.starts_with("etcd://")) {
     section.refuse("recovery.clear", "only a key of an etcd (recovery.path: etcd://HOST:PORT/KEY) can be deleted");
     return;
@@ -210,7 +210,7 @@ void check_rules(Section& section, const JobSpec& spec) {
   }
 }
 
-/// Names of Pods are names of hosts, and the Service's is a DNS label.
+/// The names of Pods are host names, and the name of the Service is a DNS label.
 void check_name(const std::string& job_name, const JobSpec& spec, std::vector<std::string>& problems) {
   if (!is_dns_label(job_name)) {
     problems.push_back(fmt::format(

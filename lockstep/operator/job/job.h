@@ -14,8 +14,8 @@
 namespace lockstep::kube {
 
 enum class Mode {
-  scheduler,  ///< workers meet through Lockstep's scheduler
-  run,        ///< each Pod has a launcher; they agree through a store in worker 0
+  scheduler,  ///< the rendezvous of the workers is Lockstep's scheduler
+  run,        ///< each Pod has a launcher; the launchers coordinate through a store in worker 0
   none,       ///< one worker, no variables
 };
 
@@ -37,7 +37,7 @@ struct Elastic {
   int max = 1;
 };
 
-/// What a scheduler of gangs shall know.
+/// The settings for a gang scheduler.
 struct Gang {
   std::optional<int> min_available{};  ///< nullopt: all Pods
   std::string queue{};
@@ -53,7 +53,7 @@ struct JobSpec {
   std::optional<Elastic> elastic{};
   bool recovery = false;
   std::string recovery_path{};
-  bool recovery_clear = false;  ///< its key in etcd goes with the job
+  bool recovery_clear = false;  ///< its key in etcd is deleted with the job
   TlsSource tls = TlsSource::insecure;
   std::string secret{};  ///< of TlsSource::named
   bool suspend = false;
@@ -63,7 +63,7 @@ struct JobSpec {
   std::optional<std::int64_t> ttl_s{};
   std::optional<Gang> gang{};
 
-  /// The number of Pods that a role wants, within the limits of an elastic job; 0 for a role that there is not.
+  /// The required number of Pods of a role, within the limits of an elastic job; 0 for a role that the job lacks.
   int wanted(Role role) const;
 };
 
@@ -77,12 +77,12 @@ struct Job {
   std::vector<std::string> finalizers{};
   JobSpec spec;
   Status status;
-  std::vector<std::string> problems{};  ///< why the spec cannot be used: "spec.mode: ..."; empty: it can
+  std::vector<std::string> problems{};  ///< why the spec is invalid: "spec.mode: ..."; empty: it is valid
 
   std::string key() const { return space + "/" + name; }
 };
 
-/// Reads an object of the API server. Never throws for what a user can have written: that is in `problems`.
+/// Reads an object of the API server. Never throws for mistakes of a user: they are in `problems`.
 Job parse_job(const nlohmann::json& object);
 
 /// The spec with its defaults; the path and reason of each mistake go to `problems`.

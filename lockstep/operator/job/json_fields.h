@@ -8,20 +8,20 @@
 
 namespace lockstep::kube {
 
-/// The text of a field; empty when there is none, or it is no text.
+/// The text of a field; empty when the field is missing or not a text.
 std::string text_at(const nlohmann::json& object, std::string_view key);
 std::optional<std::int64_t> integer_at(const nlohmann::json& object, std::string_view key);
 bool true_at(const nlohmann::json& object, std::string_view key);
-/// An object or list of a field; an empty one when there is none of that type.
+/// The object or list in a field; empty when the field is missing or has another type.
 const nlohmann::json& object_at(const nlohmann::json& object, std::string_view key);
 const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);
 
-/// The fields of metadata that everything has.
+/// The fields of metadata that every object has.
 std::string name_of(const nlohmann::json& object);
 std::string space_of(const nlohmann::json& object);
 std::string uid_of(const nlohmann::json& object);
 std::string version_of(const nlohmann::json& object);
-/// A label; empty when there is none.
+/// A label; empty when it is missing.
 std::string label_of(const nlohmann::json& object, std::string_view key);
 
 /// The uid of the controller among the owners; empty when there is none.

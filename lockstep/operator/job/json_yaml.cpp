@@ -20,7 +20,7 @@ bool is_word_for_something_else(std::string text) {
   return false;
 }
 
-/// What every reader of YAML takes for the same text.
+/// A scalar that every YAML parser reads as the same value.
 std::string scalar_text(const Json& value) {
   if (!value.is_string()) return value.dump();
   const auto text = value.get<std::string>();
@@ -57,7 +57,7 @@ void print(const Json& value, std::size_t indent, std::string& out) {
     }
     std::string inner;
     print(item, indent + 2, inner);
-    inner[indent] = '-';  // the item begins behind it
+    inner[indent] = '-';  // the item begins after it
     out += inner;
   }
 }
@@ -99,7 +99,7 @@ std::vector<Json> parse_yaml_documents(std::string_view text, const std::string&
   const auto finish = [&] {
     auto value = json_of(parse_yaml(document, file));
     if (!value.is_null()) documents.push_back(std::move(value));
-    // Line numbers of the next count from the beginning of the file.
+    // Line numbers of the next document count from the beginning of the file.
     document = std::string(static_cast<std::size_t>(std::count(document.begin(), document.end(), '\n')), '\n');
   };
   while (!text.empty()) {

@@ -44,7 +44,7 @@ std::string secret_name(const Job& job) {
 std::string state_place(const Job& job, int attempt) {
   std::string place = job.spec.recovery_path;
   if (attempt < 2) return place;
-  const auto query = place.starts_with("etcds://") ? place.find('?') : std::string::npos;  // with files of TLS
+  const auto query = place.starts_with("etcds://") ? place.find('?') : std::string::npos;  // the query names TLS files
   return place.insert(std::min(query, place.size()), fmt::format("/attempt-{}", attempt));
 }
 

@@ -1,4 +1,4 @@
-// Names, labels and addresses of the objects of a job. They follow from the job alone, so a rank can have but one Pod.
+// Names, labels and addresses of a job's objects. They follow from the job alone, so a rank has at most one Pod.
 #pragma once
 
 #include <lockstep/operator/job/job.h>
@@ -26,12 +26,12 @@ std::string pod_name(const std::string& job, Role role, int index);
 std::string pod_address(const Job& job, Role role, int index);
 std::string service_name(const Job& job);
 std::string config_map_name(const Job& job);
-/// The Secret with the certificates; empty: there is none.
+/// The name of the Secret with the certificates; empty: the job has no Secret.
 std::string secret_name(const Job& job);
 std::string pod_group_name(const Job& job);
 
-/// Where the scheduler of an attempt saves its state: recovery.path, and a place of its own in it from the second
-/// attempt on. The ranks of the attempt before are gone, and a scheduler that knew of them would wait for them.
+/// Where the scheduler of an attempt saves its state: recovery.path, and a separate path in it from the second attempt
+/// on. A scheduler with the state of the previous attempt would wait for ranks that no longer exist.
 std::string state_place(const Job& job, int attempt);
 
 /// "lockstep.dev/job-name=JOB,lockstep.dev/role=Worker".

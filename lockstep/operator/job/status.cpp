@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostIndexes = 1 << 20;  // a status that somebody else wrote
+constexpr int kMostIndexes = 1 << 20;  // the status may be written by another client
 
 json to_json(const Condition& condition) {
   return {{"type", condition.type},
@@ -31,7 +31,7 @@ json to_json(const Failure& failure) {
   return made;
 }
 
-/// Some servers take an empty text for null, and refuse it.
+/// Some servers treat an empty text as null, and reject it.
 void drop_empty_texts(json& value) {
   if (!value.is_structured()) return;
   for (auto at = value.begin(); at != value.end();) {

@@ -1,4 +1,4 @@
-// The status of a LockstepJob: what the operator knows, and must know again after it was killed.
+// The status of a LockstepJob: the operator's state, which it reads again after it was killed.
 #pragma once
 
 #include <lockstep/operator/job/time_text.h>
@@ -40,7 +40,7 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-/// The end of the rank that failed first.
+/// The failure of the rank that failed first.
 struct Failure {
   std::string pod;
   std::string uid;
@@ -48,8 +48,8 @@ struct Failure {
   int index = 0;
   std::string node;
   std::optional<int> exit_code{};
-  std::string reason;   ///< Kubernetes' word, e.g. "OOMKilled", "Evicted"; or the kind of the rank's error
-  std::string message;  ///< the rank's own words
+  std::string reason;   ///< Kubernetes' reason, e.g. "OOMKilled", "Evicted"; or the kind of the rank's error
+  std::string message;  ///< the rank's error message
   int attempt = 0;
 
   bool operator==(const Failure&) const = default;
@@ -66,7 +66,7 @@ struct ReplicaCounts {
 
 struct Status {
   std::int64_t observed_generation = 0;
-  std::string phase;  ///< for people: the condition that counts most
+  std::string phase;  ///< for people: the most important condition
   std::optional<Seconds> start_time{};
   std::optional<Seconds> completion_time{};
   int attempt = 0;   ///< starts of all ranks; 0: none yet
@@ -74,12 +74,12 @@ struct Status {
   int workers = 0;   ///< the number of workers that this attempt was started with
   std::optional<std::int64_t> step{};
   std::string last_error{};
-  std::optional<Failure> first_failure{};  ///< of the newest attempt that had one
+  std::optional<Failure> first_failure{};  ///< of the newest attempt with a failure
   std::vector<Condition> conditions{};
   std::map<Role, ReplicaCounts> replicas{};
   /// How often a rank of this attempt was replaced in place; without entries for 0.
   std::map<Role, std::map<int, int>> replacements{};
-  /// Ranks of this attempt that are done, whose Pods may be gone.
+  /// Ranks of this attempt that have completed; their Pods may be deleted.
   std::map<Role, std::set<int>> completed{};
   std::string selector{};  ///< of the workers' Pods, for the subresource scale
 
@@ -87,7 +87,7 @@ struct Status {
 
   const Condition* find(std::string_view type) const;
   bool holds(std::string_view type) const;
-  /// The job has ended; nothing of this changes any more.
+  /// The job has ended; the status no longer changes.
   bool final() const { return holds(kSucceeded) || holds(kFailed); }
   /// Sets a condition; its time changes only with `holds`.
   void set(std::string_view type, bool holds, std::string reason, std::string message, Seconds now);
@@ -96,7 +96,7 @@ struct Status {
 
 nlohmann::json to_json(const Status& status);
 
-/// Reads what to_json() wrote; what is missing or of another type is as in a new status.
+/// Reads the output of to_json(); fields that are missing or of another type are as in a new status.
 Status parse_status(const nlohmann::json& json);
 
 /// {0, 1, 2, 7} as "0-2,7", and back.

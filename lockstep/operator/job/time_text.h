@@ -13,10 +13,10 @@ using Time = std::chrono::system_clock::time_point;
 
 /// "2026-03-01T12:00:00Z".
 std::string time_text(Seconds time);
-/// "2026-03-01T12:00:00.000000Z", as a Lease wants it.
+/// "2026-03-01T12:00:00.000000Z", the format of a Lease.
 std::string micro_time_text(Time time);
 
-/// Reads both, and other fractions of a second, which are dropped; nullopt for anything else.
+/// Reads both formats; fractions of a second of any length are dropped. nullopt for other texts.
 std::optional<Seconds> parse_time(std::string_view text);
 
 }  // namespace lockstep::kube

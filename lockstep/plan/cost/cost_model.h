@@ -51,7 +51,7 @@ struct AxisSpan {
 };
 AxisSpan span_of_axis(const Cluster& cluster, std::span<const int> mesh_sizes, std::size_t axis);
 
-/// The time of a collective in one group of `ranks` ranks with a link of its own; the faster of ring and tree.
+/// The time of a collective in one group of `ranks` ranks with a separate link; the faster of ring and tree.
 Seconds collective_time(Collective kind, int ranks, Bytes bytes, const Link& link);
 /// The time of a collective in groups as in `span`; two-level (first within nodes, then between nodes) if that is
 /// faster.

@@ -1,4 +1,4 @@
-// The cost of gradient reductions: simulated one after the other beside the backward phase, or as lower bounds. Pure.
+// The cost of gradient reductions: a sequential simulation parallel to the backward phase, or lower bounds. Pure.
 #pragma once
 
 #include <lockstep/global/distribute_module.h>
@@ -13,7 +13,7 @@
 
 namespace lockstep::plan {
 
-/// The reductions of one step, which run one after the other and overlap with the backward phase.
+/// The reductions of one step, which run sequentially and overlap with the backward phase.
 class ReductionStream {
  public:
   ReductionStream(Decisions& decisions, const BucketSizes& sizes) : decisions_(decisions), sizes_(sizes) {}
@@ -69,7 +69,7 @@ class ReductionStream {
   Seconds copying_back_{};  ///< time of copies out of buckets in which no sums stay
   std::deque<UnderWay> under_way_;
   Bytes bytes_under_way_{};
-  std::map<std::size_t, std::multiset<double>> free_;  ///< pieces by axis, as BucketMemory has them
+  std::map<std::size_t, std::multiset<double>> free_;  ///< pieces by axis, as in BucketMemory
   Bytes memory_{};
   Seconds copied_{};
   Seconds total_{};

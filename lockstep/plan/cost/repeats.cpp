@@ -49,7 +49,7 @@ struct Layer {
   std::size_t signature = 0;
 };
 
-/// The module of each node. Nodes of the autograd engine and of the optimizer may have none; then they belong to the
+/// The module of each node. Nodes of the autograd engine and of the optimizer without a module belong to the
 /// module of their inputs.
 std::vector<std::string> owners(const Graph& graph) {
   std::vector<std::string> of_value(graph.values.size());

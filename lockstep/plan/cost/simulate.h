@@ -37,7 +37,7 @@ struct Prediction {
   Seconds exposed{};         ///< the part of `reduction` that the step waits for
   Memory memory;
   Traffic traffic;
-  std::vector<ModuleCost> modules;  ///< one for each of Program::modules; empty unless asked for
+  std::vector<ModuleCost> modules;  ///< one for each of Program::modules; empty unless requested
 };
 
 /// The sizes of gradient buckets, as in reduce_gradients_in_buckets().

@@ -21,7 +21,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// What is large for a device: far more work than a launch costs, and more bytes than its caches hold.
+/// Sizes that are large for a device: far more work than a launch costs, and more bytes than its caches.
 struct Sizes {
   std::int64_t few_rows, many_rows, width;  ///< of matrix products
   std::int64_t pictures;                    ///< of convolutions
@@ -53,7 +53,7 @@ std::unique_ptr<torch::optim::Optimizer> momentum(const std::vector<at::Tensor>&
 /// The seconds per operator of a training step with almost no computation: forward, backward and optimizer of a deep
 /// and narrow perceptron of global tensors, divided by its number of traced operators. So it includes everything around
 /// the operators of a planned step: autograd, dispatch to ranks, allocation, the optimizer's loop over parameters. On a
-/// GPU, where there are no global tensors, of plain ones. A collective.
+/// GPU, which has no global tensors, of plain tensors. A collective.
 double operator_overhead(const Group& group, const MeasureOptions& options) {
   auto layers = deep_and_narrow();
   const auto loss = [&](const std::vector<at::Tensor>& in) {

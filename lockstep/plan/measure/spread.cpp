@@ -15,7 +15,7 @@ struct Field {
   std::string name;
   std::function<std::optional<double>(Cluster)> get;
   std::function<void(Cluster&, std::optional<double>)> set;
-  bool measured = true;  ///< false: free memory, which is no speed, and differs as other programs come and go
+  bool measured = true;  ///< false: free memory, which is not a speed, and changes when other programs start or end
 };
 
 template <typename Get>

@@ -1,4 +1,4 @@
-// Several measurements of one cluster: the middle of each number, and how far the measurements differ. Pure.
+// Several measurements of one cluster: the median of each number, and its spread. Pure.
 #pragma once
 
 #include <lockstep/plan/cluster.h>
@@ -12,7 +12,7 @@ namespace lockstep::plan {
 struct NumberSpread {
   std::string name;
   double middle = 0;  ///< the median
-  double spread = 0;  ///< the largest less the smallest, as a fraction of the middle
+  double spread = 0;  ///< the largest minus the smallest, as a fraction of the median
 };
 
 struct RepeatedMeasurement {
@@ -30,7 +30,7 @@ RepeatedMeasurement middle_of(const std::vector<Cluster>& measured);
 /// "# Spread of 3 measurements, (largest - smallest) / median: ..." as comments for the YAML file.
 std::string spread_comment(const RepeatedMeasurement& measurement, std::size_t times);
 
-/// The numbers that differ too much, with a sentence on what to do; empty when the machine was quiet.
+/// The numbers that differ too much, with advice; empty when the machine was idle.
 std::string disturbance(const RepeatedMeasurement& measurement);
 
 }  // namespace lockstep::plan

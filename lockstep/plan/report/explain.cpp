@@ -159,7 +159,7 @@ std::string modules_text(const Plan& plan) {
   return as_table(rows);
 }
 
-/// What the user has decided about operators and inputs.
+/// The user's decisions about operators and inputs.
 std::string given_text(const Plan& plan) {
   if (plan.operators.empty() && plan.inputs_by_name.empty()) return {};
   std::vector<std::vector<std::string>> rows{{"given", "strategy"}};

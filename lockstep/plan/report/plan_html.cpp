@@ -41,7 +41,7 @@ th { text-align: left; color: var(--dim); font-weight: 500; } th, td { padding: 
   .wide td[data-of]:not(:empty)::before { content: attr(data-of) ": "; color: var(--dim); } }
 )";
 
-/// Colours of the parts of a batch that can be told apart as long as possible, all different.
+/// Different colours for the parts of a batch, as easy to distinguish as possible.
 std::string colour_of_part(int part, int parts) {
   constexpr std::array<const char*, 5> kColours{"a", "b", "c", "d", "e"};
   if (parts <= static_cast<int>(kColours.size())) {
@@ -81,7 +81,8 @@ std::string number(const std::string& value, const std::string& what) {
                      escaped_markup(what));
 }
 
-/// The picture of the mesh: the last axis is horizontal, the others are vertical; colours are the parts of the batch.
+/// The picture of the mesh: the last axis is horizontal, the other axes are vertical; colours are the parts of the
+/// batch.
 std::string mesh_part(const Plan& plan) {
   constexpr int kMostShown = 1024;
   if (plan.devices > kMostShown) return fmt::format("<p>{}</p>", shown_devices(plan.devices));

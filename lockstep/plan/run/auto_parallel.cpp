@@ -1,4 +1,4 @@
-// Automatic parallelism. Order: trace a step, plan, agree on the plan, distribute the module, measure it if wanted.
+// Automatic parallelism. Order: trace a step, plan, agree on the plan, distribute the module, measure it if requested.
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/plan/auto_parallel.h>

@@ -165,8 +165,8 @@ class Elimination {
   }
 
   std::vector<Table> tables_;
-  std::vector<std::set<std::size_t>> of_variable_;         ///< tables that have it
-  std::vector<std::set<std::uint32_t>> neighbours_;        ///< variables in these
+  std::vector<std::set<std::size_t>> of_variable_;         ///< tables of each variable
+  std::vector<std::set<std::uint32_t>> neighbours_;        ///< variables in these tables
   std::set<std::pair<std::size_t, std::uint32_t>> queue_;  ///< fewest neighbours first
   std::vector<Eliminated> order_;
   std::size_t& most_rows_;

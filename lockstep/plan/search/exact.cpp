@@ -214,7 +214,7 @@ class Everything {
     for (const auto& each : options_) sizes_.push_back(each.size());
   }
 
-  /// The operators to simulate; huge where the number of layouts is.
+  /// The number of operators to simulate; it is huge if the number of layouts is huge.
   double operators() const {
     auto count = static_cast<double>(program_.steps.size());
     for (const auto size : sizes_) count *= static_cast<double>(size);

@@ -25,8 +25,8 @@ struct SearchOptions {
   std::optional<std::vector<int>> mesh{};  ///< sizes; without it every shape is tried
   std::size_t most_axes = 3;               ///< largest number of axes of the tried meshes
   Constraints constraints{};               ///< their placements have one entry for each axis of the mesh
-  /// Instead of `constraints`, where the mesh is not given: those on a mesh of these sizes; nullopt: it cannot keep
-  /// them.
+  /// Instead of `constraints`, if the mesh is not given: the constraints on a mesh of these sizes; nullopt: such a mesh
+  /// cannot satisfy them.
   std::function<std::optional<Constraints>(const std::vector<int>& mesh_sizes)> constraints_on{};
   std::vector<std::string> compare{kAlternatives.begin(), kAlternatives.end()};  ///< alternatives to show
   std::string choose{kBest};  ///< the alternative to use as the plan; kBest: the best

@@ -57,8 +57,8 @@ bool place_parameter(const Program& program, const Space& space, std::size_t par
 /// The sizes of meshes that have `devices` ranks on up to `most_axes` axes, each of more than one rank.
 std::vector<std::vector<int>> mesh_shapes(int devices, std::size_t most_axes);
 
-/// The names of a mesh's axes: "data" for axes that shard the inputs, "model" for the others; equal names are numbered:
-/// "model1", "model2".
+/// The names of a mesh's axes: "data" for axes that shard the inputs, "model" for all other axes; equal names are
+/// numbered: "model1", "model2".
 std::vector<std::string> axis_names(const Placements& inputs);
 
 /// The use of an axis of the mesh.

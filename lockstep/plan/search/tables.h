@@ -28,7 +28,7 @@ struct LeastSum {
 
 /// The least sum; nullopt when no combination is allowed, or when tables would need more than `most_rows` rows.
 /// Subtracts the used rows from `most_rows`. Each step of the elimination joins the tables of the variable with the
-/// fewest neighbours, and keeps its best value for each combination of the others.
+/// fewest neighbours, and keeps its best value for each combination of the other variables.
 std::optional<LeastSum> least_sum(std::vector<Table> tables, std::size_t variables, std::size_t& most_rows);
 
 /// A decision: a variable, and the meaning of its values.

@@ -1,4 +1,4 @@
-// The plan that a candidate becomes: its bounds, and a row for each module with the second best placements.
+// The plan of a candidate: its bounds, and a row for each module with the second best placements.
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/program.h>
 #include <lockstep/plan/plan.h>
@@ -16,7 +16,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// A decided layout, as the rows of its modules need it.
+/// A decided layout, for the rows of its modules.
 struct DecidedPlan {
   const Program& whole;
   const Folded& folded;

@@ -60,7 +60,7 @@ TableCost of_rows(const TableSums& sums, const Cluster& cluster, const AxisSpan&
           .worker_memory = Bytes{kNumber * (sums.kept + ranks * sums.used_weights)}};
 }
 
-// What the busiest link carries in one direction: that of a process within a node, or of a node that has servers.
+// The bytes on the busiest link in one direction: that of a process within a node, or of a node with servers.
 Seconds travelling(Bytes of_worker, int servers, const Cluster& cluster) {
   const double workers = cluster.devices();
   if (cluster.nodes == 1) {
@@ -74,7 +74,7 @@ Seconds travelling(Bytes of_worker, int servers, const Cluster& cluster) {
 }
 
 TableCost of_servers(const TableSums& sums, const Cluster& cluster, int servers, int replicas) {
-  const Bytes rows{kId * sums.ids + kNumber * sums.used_weights};  // ids go, rows come; later both go, to each replica
+  const Bytes rows{kId * sums.ids + kNumber * sums.used_weights};  // ids out, rows in; then both out, to each replica
   const Bytes sent = Bytes{kId * sums.ids} + static_cast<double>(replicas) * rows;
   const Bytes of_worker = sent + Bytes{kNumber * sums.used_weights};
   const double shares = static_cast<double>(cluster.devices()) * replicas / servers;
@@ -92,7 +92,7 @@ int servers_for(const TableSums& sums, const TableQuestion& question, const Clus
   return std::max({cluster.nodes, question.replicas, static_cast<int>(std::min<double>(needed, kMostDevices))});
 }
 
-// Servers are processes more, which on a CPU compute on the workers' cores, so they must at least halve the time.
+// Servers are additional processes, which on a CPU use the workers' cores, so they must at least halve the time.
 TableWay best_of(const std::array<TableCost, 3>& costs) {
   constexpr double kWorthwhile = 0.5;
   const TableCost* best = nullptr;

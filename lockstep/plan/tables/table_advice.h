@@ -13,7 +13,7 @@
 
 namespace lockstep::plan {
 
-/// A table, and what a step uses of it.
+/// A table, and its use in a step.
 struct PlannedTable {
   std::string name;
   std::int64_t rows = 0;
@@ -25,7 +25,7 @@ struct PlannedTable {
 struct TableQuestion {
   std::vector<PlannedTable> tables{};
   std::int64_t samples = 0;  ///< of one worker in a step
-  std::string counted;       ///< where `used` is from: "the first 256 samples of the training data"
+  std::string counted;       ///< the source of `used`: "the first 256 samples of the training data"
   int servers = 0;           ///< 0: as many as the rows need, at least one on each node
   int replicas = 1;          ///< of each server's rows
 };
@@ -52,17 +52,17 @@ struct TableCost {
 struct TableAdvice {
   TableQuestion question;
   int workers = 1;
-  int servers = 1;  ///< that `costs` are for
+  int servers = 1;  ///< the number of servers in `costs`
   Bytes device_memory{};
   std::array<TableCost, 3> costs;
-  TableWay best = TableWay::whole;  ///< the fastest that fits; servers only for half the time, or where none fits
+  TableWay best = TableWay::whole;  ///< the fastest that fits; servers only for half the time, or if no other fits
 };
 
 /// The costs on a cluster with a worker on each device and the servers spread over its nodes, which share the nodes'
 /// links. Gradients are not hidden behind the backward phase: tables are mostly the first layer.
 TableAdvice advise(const TableQuestion& question, const Cluster& cluster);
 
-/// The text for people: the tables, the three ways, which is best and why.
+/// The text for people: the tables, the three ways, the best way and the reason.
 std::string explain(const TableAdvice& advice);
 
 /// The same for programs: a JSON object with tables, ways and best.

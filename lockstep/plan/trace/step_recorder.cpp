@@ -58,8 +58,8 @@ bool copy_of_ordinary(const global::OpInfo& info, const torch::jit::Stack& argum
 using global::is_global;
 using global::state_of;
 
-/// equal(): whether both are the same tensor. Layers ask for this to take a shorter way (attention of a sequence to
-/// itself), and tensors without values that are not the same may differ.
+/// equal(): whether both are the same tensor. Layers call it to select a faster implementation (attention of a sequence
+/// to itself); different tensors without values count as different.
 bool is_one_tensor(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_same(b)) return true;
   return is_global(a) && is_global(b) && a.is_alias_of(b) && a.sizes() == b.sizes() && a.strides() == b.strides() &&

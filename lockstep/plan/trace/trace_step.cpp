@@ -63,7 +63,7 @@ void follow_backward(const at::Tensor& loss, const std::shared_ptr<StepRecorder>
   }
 }
 
-/// A module whose parameters and buffers have no memory for a time: while this exists, the tensors of the module are
+/// A module whose parameters and buffers temporarily have no memory: while this exists, the tensors of the module are
 /// values of the recorder's graph, for all handles to them; its destructor restores them with their values and
 /// gradients. The module must outlive it. Error(invalid_argument) for a module whose parameters are global already.
 class BorrowedModule {

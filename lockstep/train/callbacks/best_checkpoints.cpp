@@ -1,4 +1,4 @@
-// The best checkpoints of a run by a metric, in a folder of their own.
+// The best checkpoints of a run by a metric, in a separate folder.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
@@ -33,9 +33,8 @@ void describe(ConfigFields& fields, BestCheckpointsOptions& options) {
   fields.field("folder", options.folder, a_path(), "in system.work_dir, unless it is a whole path");
 }
 
-/// Chosen among those that the folder has, and the one of the new evaluation: whatever was measured before this
-/// callback was there has no checkpoint to keep. Evaluations are part of checkpoints, so a run that is resumed comes to
-/// the same choice.
+/// The candidates are the checkpoints in the folder and that of the new evaluation. Evaluations from before this
+/// callback was used have no checkpoint. Evaluations are part of checkpoints, so a resumed run makes the same choice.
 class BestCheckpoints final : public Callback {
  public:
   explicit BestCheckpoints(BestCheckpointsOptions options) : options_(std::move(options)) {}
@@ -56,7 +55,7 @@ class BestCheckpoints final : public Callback {
     const auto best = best_steps(with_checkpoints(run, folder));
     if (std::ranges::find(best, evaluation.step) == best.end()) return;
     std::filesystem::path file;
-    // All ranks save it, or none.
+    // Either all ranks save it, or none.
     if (!informs_.write(run, [&] { file = run.save_checkpoint(folder); })) return;
     run.tell(fmt::format("{} {:.6g} is among the best {}: saved as {}", options_.choice.metric,
                          options_.choice.of(evaluation), options_.keep, file.string()));
@@ -72,8 +71,7 @@ class BestCheckpoints final : public Callback {
     return (std::filesystem::path(run.config().system.work_dir) / options_.folder).lexically_normal();
   }
 
-  /// The evaluations of this run of which there are checkpoints in the folder, as rank 0 sees it, and the newest. A
-  /// collective.
+  /// The evaluations of this run that have checkpoints in rank 0's folder, and the newest evaluation. A collective.
   std::vector<Evaluation> with_checkpoints(const RunView& run, const std::filesystem::path& folder) {
     const auto& all = run.evaluations();
     std::string present;  // a character for each evaluation
@@ -100,11 +98,11 @@ class BestCheckpoints final : public Callback {
       return !saved.empty() && saved.back().step == evaluation.step &&
              (saved.back().loss == evaluation.loss || (std::isnan(saved.back().loss) && std::isnan(evaluation.loss)));
     } catch (const Error&) {
-      return false;  // it cannot be read, so it is none to keep
+      return false;  // it cannot be read, so it is not kept
     }
   }
 
-  /// Of equally good ones the earlier.
+  /// Of equally good evaluations, the earlier one counts.
   std::vector<std::int64_t> best_steps(const std::vector<Evaluation>& evaluations) const {
     std::vector<const Evaluation*> order;
     for (const auto& evaluation : evaluations) order.push_back(&evaluation);

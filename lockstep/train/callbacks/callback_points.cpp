@@ -26,7 +26,7 @@ CallbackPoints::CallbackPoints(Callbacks callbacks) {
   std::map<std::string, int> seen;
   for (auto& callback : callbacks) {
     auto name = callback->name();
-    std::ranges::replace(name, '.', '_');  // it is the beginning of tensors' names
+    std::ranges::replace(name, '.', '_');  // names of tensors begin with it
     const int number = ++seen[name];
     if (number > 1) name += fmt::format("#{}", number);
     callbacks_.push_back({std::move(name), std::move(callback)});

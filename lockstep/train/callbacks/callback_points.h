@@ -13,8 +13,8 @@ class CallbackPoints {
  public:
   explicit CallbackPoints(Callbacks callbacks);
 
-  /// Calls this function of each callback. An exception becomes one that names callback and point; an Error keeps its
-  /// kind, and one about lost ranks is left as it is.
+  /// Calls this function of each callback. An exception is replaced by one that names callback and point. An Error
+  /// keeps its kind; an Error about lost ranks is not changed.
   template <typename... Parameters, typename... Arguments>
   void call(std::string_view point, void (Callback::*function)(Parameters...), Arguments&... arguments) const {
     for (const auto& each : callbacks_) {
@@ -29,7 +29,7 @@ class CallbackPoints {
   /// The states of all: tensors as "<callback>.<tensor>".
   std::map<std::string, std::string, std::less<>> texts() const;
   NamedTensors tensors() const;
-  /// What no callback has a name for is left out.
+  /// Entries without a callback of that name are ignored.
   void restore(const std::map<std::string, std::string, std::less<>>& texts, const NamedTensors& tensors) const;
 
  private:

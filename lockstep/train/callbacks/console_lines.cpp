@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-/// That of the job, where it is known.
+/// The loss of the whole job, where it is known.
 std::optional<double> shown_loss(const StepReport& report) { return report.loss ? report.loss : report.local_loss; }
 
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }

@@ -1,4 +1,4 @@
-// The callbacks that a configuration can ask for: loss lines, epoch lines and the progress bar.
+// The callbacks that a configuration can switch on: loss lines, epoch lines and the progress bar.
 #pragma once
 
 #include <lockstep/train/callback.h>
@@ -37,8 +37,8 @@ class EpochLog final : public Callback {
   Console& console_;
 };
 
-/// Shows the progress of the run, its throughput and the remaining time. Redraws ten times a second at most (a line
-/// each five seconds where there is no terminal).
+/// Shows the progress of the run, its throughput and the remaining time. Redraws ten times a second at most (one line
+/// per five seconds where there is no terminal).
 class Progress final : public Callback {
  public:
   explicit Progress(Console& console);

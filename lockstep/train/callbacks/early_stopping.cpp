@@ -23,7 +23,7 @@ void describe(ConfigFields& fields, EarlyStoppingOptions& options) {
   fields.field("min_delta", options.min_delta, at_least(0), "an improvement is more than this");
 }
 
-/// Looks at nothing but the evaluations, which are part of checkpoints, so that it decides the same after a resume.
+/// Reads only the evaluations, which are part of checkpoints, so that the decision after a resume is the same.
 class EarlyStopping final : public Callback {
  public:
   explicit EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {}

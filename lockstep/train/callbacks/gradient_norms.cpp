@@ -1,4 +1,4 @@
-// The norms of gradients, one line of JSON for each step that is asked for.
+// The norms of gradients, one line of JSON for each requested step.
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
@@ -29,7 +29,7 @@ void describe(ConfigFields& fields, GradientNormsOptions& options) {
 }
 
 /// WORK_DIR/gradient_norms.jsonl: {"step":10,"norm":1.5}, the root of the sum of squares over all gradients, before
-/// train.clip_norm. Reads numbers at the steps that are due only.
+/// train.clip_norm. The host reads numbers only at the steps that are due.
 class GradientNorms final : public Callback {
  public:
   explicit GradientNorms(const GradientNormsOptions& options) : options_(options) {}

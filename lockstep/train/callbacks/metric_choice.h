@@ -19,18 +19,18 @@ struct MetricChoice {
   std::string mode = "auto";
 
   bool wants_max() const;
-  /// Error(config) for a metric that no evaluation of this run will have. Silent where only an evaluation can tell:
-  /// with a task or metrics that do not declare their names.
+  /// Error(config) for a metric that no evaluation of this run will have. No error where the names are unknown before
+  /// an evaluation: with a task or metrics that do not declare their names.
   void require_possible(const RunConfig& config) const;
-  /// Error(config) naming the metrics that there are when the task has no such metric.
+  /// Error(config) that lists the available metrics when the task has no such metric.
   double of(const Evaluation& evaluation) const;
   /// Whether `value` is better than `than` by more than `min_delta`. NaN is never better, and everything is better than
   /// NaN.
   bool is_better(double value, double than, double min_delta = 0) const;
 };
 
-/// Error(config) naming the keys that would help, where the run has no data for evaluations: what acts on them would
-/// never act.
+/// Error(config) naming the keys that would help, where the run has no data for evaluations: a callback that acts on
+/// evaluations would have no effect.
 void require_evaluations(const RunView& run, std::string_view callback);
 
 }  // namespace lockstep::train

@@ -12,11 +12,11 @@ namespace lockstep::train {
 
 class OwnPaths {
  public:
-  /// With the files and folders of the run itself.
+  /// Starts with the files and folders of the run itself.
   explicit OwnPaths(const RunConfig& config);
 
-  /// Adds those of a callback. Error(config) at `position` naming both owners and the option that would help, where one
-  /// is taken.
+  /// Adds the paths of a callback. Error(config) at `position`, naming both owners and the option that would help,
+  /// where a path is already in use.
   void add(const Callback& callback, const FilePosition& position);
 
  private:

@@ -45,7 +45,7 @@ void describe(ConfigFields& fields, ProfilerOptions& options) {
   fields.field("file", options.file, a_path(), "in system.work_dir, unless it is a whole path");
 }
 
-/// What a rank did, with times of its own clock.
+/// An activity of a rank, with times of the rank's own clock.
 struct Bar {
   std::string name;
   Clock::time_point begin;
@@ -55,7 +55,7 @@ struct Bar {
   std::uint64_t bytes = 0;  ///< of a collective
 };
 
-/// The collectives of a rank. Thread-safe, because several threads may wait for some.
+/// The collectives of a rank. Thread-safe, because several threads may wait for collectives.
 class CollectiveBars {
  public:
   void add(const CollectiveSpan& span) {
@@ -75,8 +75,8 @@ class CollectiveBars {
 
 nanoseconds since_epoch(Clock::time_point time) { return time.time_since_epoch(); }
 
-/// Bars of one thread of a trace must not overlap, and asynchronous collectives do: each gets the first thread that is
-/// free.
+/// Bars of one thread of a trace must not overlap, but asynchronous collectives overlap: each gets the first free
+/// thread.
 void add_collectives(TraceFile& trace, std::vector<Bar> bars) {
   std::ranges::stable_sort(bars, {}, &Bar::begin);
   std::vector<Clock::time_point> busy_until;
@@ -172,13 +172,13 @@ class Profiler final : public Callback {
     phase_ = nullptr;
   }
 
-  /// All ranks' parts become one file.
+  /// Merges the parts of all ranks into one file.
   void finish(RunView& run) {
     end();
     observer_.reset();
     done_ = true;
     const auto& group = run.group();
-    // Clocks drift: between the two measurements the difference was between the two results.
+    // Clocks drift. Between the two measurements, the difference lies between the two results.
     const auto later = clock_offset(group);
     const auto drift = later.to_rank_0 - offset_.to_rank_0;
     const ClockOffset offset{offset_.to_rank_0 + drift / 2,

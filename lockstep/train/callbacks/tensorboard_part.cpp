@@ -36,7 +36,7 @@ Histogram histogram_of_tensor(const at::Tensor& tensor) {
   return histogram_of(std::span<const float>(flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())));
 }
 
-/// The first field of samples that looks like a picture: [C, H, W], floating, with 1, 3 or 4 channels.
+/// The first field of samples with the shape of a picture: [C, H, W], floating, with 1, 3 or 4 channels.
 at::Tensor picture_in(const samples::Batch& batch) {
   for (const auto& [name, tensor] : batch.tensors) {
     if (tensor.dim() != 4 || !tensor.is_floating_point()) continue;
@@ -45,7 +45,7 @@ at::Tensor picture_in(const samples::Batch& batch) {
   return {};
 }
 
-/// Event files as callbacks.tensorboard writes them, and more. Numbers are read at the steps that are due only.
+/// The event files of callbacks.tensorboard, with more content. The host reads numbers only at the steps that are due.
 class TensorBoardPart final : public Callback {
  public:
   explicit TensorBoardPart(const TensorBoardOptions& options) : options_(options) {}
@@ -87,7 +87,7 @@ class TensorBoardPart final : public Callback {
     return options_.histograms_every > 0 && (run.step() + 1) % options_.histograms_every == 0;
   }
 
-  /// A collective where the tensor is divided.
+  /// A collective if the tensor is divided.
   void write_histogram(const RunView& run, const std::string& tag, const at::Tensor& tensor) {
     const torch::NoGradGuard no_grad;
     const auto whole = is_global(tensor) ? full(tensor.detach()) : tensor;

@@ -21,7 +21,7 @@ namespace {
   throw Error(ErrorKind::config, "config", std::move(text), position);
 }
 
-/// nullptr where the part makes none.
+/// nullptr if the part makes no callback.
 std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string& path, const RunConfig& config) {
   const auto& parts = parts_or_shipped(config.callbacks.parts).callbacks;
   const auto* part = find_part(parts, item.name);

@@ -31,8 +31,8 @@ void describe(ConfigFields& fields, WeightAverageOptions& options) {
   fields.field("evaluate", options.evaluate, anything(), "evaluations measure the average; false: the weights");
 }
 
-/// Starts with the weights that the run starts with. Of parameters alone: batch norm statistics are the model's. On
-/// every rank, without messages; divided where the parameters are.
+/// The average starts with the initial weights of the run. It covers only parameters: batch norm statistics are the
+/// model's. Every rank keeps it without communication, divided in the same way as the parameters.
 class WeightAverage final : public Callback {
  public:
   explicit WeightAverage(const WeightAverageOptions& options) : options_(options) {}

@@ -1,4 +1,4 @@
-// Which of several checkpoints in a folder is the best: a note that the callback best_checkpoints leaves there.
+// The best of several checkpoints in a folder: a file that the callback best_checkpoints writes there.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@ namespace lockstep::train {
 
 struct BestCheckpoint {
   std::string name;    ///< in the folder
-  std::string metric;  ///< by which it is the best
+  std::string metric;  ///< the metric of the comparison
   double value = 0;
 };
 
 /// Writes FOLDER/best.json. Error(io).
 void note_best(const std::filesystem::path& folder, const BestCheckpoint& best);
 
-/// nullopt where there is no such note, or none that can be read.
+/// nullopt if there is no such file, or it cannot be read.
 std::optional<BestCheckpoint> noted_best(const std::filesystem::path& folder);
 
 }  // namespace lockstep::train

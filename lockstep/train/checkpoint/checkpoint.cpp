@@ -11,7 +11,7 @@
 namespace lockstep::train {
 namespace {
 
-// The state, and what tensors will follow.
+// The state, and the outline of the tensors that follow.
 std::string contents_of(const std::optional<Checkpoint>& checkpoint) {
   if (!checkpoint) return "null";
   auto tensors = nlohmann::json::array();

@@ -2,7 +2,7 @@
 //
 // Tensors:  "model.<name>"      parameters and buffers (under the buffer policy local: rank 0's)
 //           "optimizer.<name>"  see optimizer_state
-//           "callbacks.<callback>.<name>"  what callbacks keep
+//           "callbacks.<callback>.<name>"  the state of callbacks
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -19,7 +19,7 @@ struct Checkpoint {
   NamedTensors tensors;
 };
 
-/// The part of what callbacks keep, each under its name.
+/// The part of the state of callbacks, each under its name.
 inline constexpr const char* kCallbacksPart = "callbacks";
 /// The name of the callback whose tensors are an average of the parameters, by their names.
 inline constexpr const char* kAverageCallback = "ema";
@@ -28,7 +28,7 @@ inline constexpr const char* kAverageCallback = "ema";
 NamedTensors part_of(const NamedTensors& tensors, std::string_view part);
 void add_part(NamedTensors& tensors, std::string_view part, const NamedTensors& content);
 
-/// Sends a state to all ranks: every rank returns `root`'s `own` (nullopt stays nullopt); that of the other ranks is
+/// Sends a state to all ranks: every rank returns `root`'s `own` (nullopt stays nullopt); `own` of other ranks is
 /// ignored. A collective.
 std::optional<Checkpoint> broadcast_state(std::optional<Checkpoint> own, const Group& group, int root = 0);
 

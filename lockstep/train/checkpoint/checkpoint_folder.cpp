@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors", kPartsSuffix = ".sharded";
-// Folders of parts that are not complete yet, or not any more.
+// Folders whose parts are not all written yet, or partly removed.
 constexpr std::string_view kSaving = ".sharded.saving", kRemoved = ".sharded.removed";
 
 std::optional<std::int64_t> step_of(const fs::path& file) {
@@ -33,7 +33,7 @@ bool is_in_parts(const fs::path& path) {
   return path.extension() == kPartsSuffix && fs::is_directory(fs::symlink_status(path, failed));
 }
 
-// What stands where a checkpoint should be; empty: a file, or a folder of parts.
+// A description of an entry that is no checkpoint but has the name of one; empty: it is a file, or a folder of parts.
 std::string why_none(const fs::path& path) {
   if (is_in_parts(path)) return "";
   std::error_code failed;
@@ -51,7 +51,7 @@ struct Damaged {
   std::string why;
 };
 
-// One that is there already, of the same step, is kept too.
+// An existing damaged checkpoint of the same step is kept, too.
 fs::path free_name(const fs::path& file) {
   std::error_code unknown;
   auto aside = file;
@@ -75,16 +75,16 @@ std::string set_aside(const Damaged& damaged) {
                      damaged.why);
 }
 
-// A folder gets another name first: a removal that is killed must not leave what looks like a damaged checkpoint.
+// A folder is renamed first: a killed removal must not leave a folder that looks like a damaged checkpoint.
 void remove_checkpoint(fs::path path) {
   std::error_code failed;
   if (is_in_parts(path)) {
     auto aside = path.parent_path() / (path.stem().string() + std::string(kRemoved));
-    fs::remove_all(aside, failed);  // of a removal that was killed
+    fs::remove_all(aside, failed);  // left by a killed removal
     fs::rename(path, aside, failed);
     if (!failed) path = std::move(aside);
   } else if (fs::is_directory(fs::symlink_status(path, failed))) {
-    return;  // not of a run
+    return;  // not a checkpoint of a run
   }
   if (!failed) fs::remove_all(path, failed);
   if (failed) fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", path.string(), failed.message());

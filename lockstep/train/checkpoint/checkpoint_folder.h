@@ -20,25 +20,25 @@ struct CheckpointFile {
 /// Newest first; empty for a missing folder. Other files are not touched, here and below.
 std::vector<CheckpointFile> list_checkpoints(const std::filesystem::path& folder);
 
-/// Where the checkpoint of a step is, and where its parts are until all of them are on disk.
+/// The path of the checkpoint of a step, and the path of its parts until all of them are on disk.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 std::filesystem::path unfinished_path(const std::filesystem::path& folder, std::int64_t step);
 
 /// Removes all but the newest `keep`. Error(io).
 void remove_all_but(const std::filesystem::path& folder, std::int64_t keep);
 
-/// Removes what a killed save, or a killed removal, has left. Never throws.
+/// Removes the remains of killed saves and removals. Never throws.
 void remove_remains(const std::filesystem::path& folder) noexcept;
 
 struct FoundCheckpoint {
   SavedRun saved;
-  std::vector<std::string> skipped;  ///< one sentence for each damaged one that was newer
+  std::vector<std::string> skipped;  ///< one sentence for each newer damaged checkpoint
 };
 
-/// The newest intact checkpoint, which was read as a whole to know that; nullopt when the folder has none at all.
-/// Damaged ones that are newer are renamed to
-/// *.damaged, so that they are not found again and nothing is lost. Error(data) when all are damaged: starting from the
-/// beginning is a decision of the user. Error(io) when one cannot be read.
+/// The newest intact checkpoint, which was read as a whole to verify it; nullopt when the folder has no checkpoints.
+/// Damaged ones that are newer are renamed to *.damaged, so that they are not found again and nothing is lost.
+/// Error(data) when all are damaged: only the user decides to start from the beginning. Error(io) when one cannot be
+/// read.
 std::optional<FoundCheckpoint> find_newest_intact(const std::filesystem::path& folder);
 
 }  // namespace lockstep::train

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::size_t kMostListed = 10;
 
-/// The one in the folder, the best of several where that is noted, or the path itself.
+/// The only checkpoint in the folder, the best of several if best.json names it, or the path itself.
 std::filesystem::path checkpoint_in(const std::filesystem::path& folder, std::vector<std::string>& remarks) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(folder, unknown)) return folder;
   auto found = list_checkpoints(folder);
   if (found.size() == 1) return found.front().path;
-  if (found.empty()) return folder;  // one itself, or none
+  if (found.empty()) return folder;  // the path is a checkpoint itself, or there is none
   if (const auto best = noted_best(folder)) {
     for (const auto& each : found) {
       if (each.path.filename() != best->name) continue;
@@ -44,7 +44,7 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& folder, std::ve
               {folder.string(), 0});
 }
 
-/// In place of the parameters that are averaged.
+/// Replaces the parameters that are averaged.
 void put_average(StateSource& source, const std::filesystem::path& path, NamedTensors& weights) {
   const auto part = fmt::format("{}.{}", kCallbacksPart, kAverageCallback);
   const auto average = source.outline(part);

@@ -1,4 +1,4 @@
-// The writer of a run's checkpoints: in its own thread where the run asks for it, one checkpoint at a time.
+// The writer of a run's checkpoints: in its own thread with checkpoint.async, one checkpoint at a time.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -12,11 +12,11 @@
 
 namespace lockstep::train {
 
-/// Each rank writes a part of the state (sharded/sharded_save.h, which says what memory that needs) beside the
-/// checkpoint's place, and the folder of the parts is renamed to it when all are on disk: so it appears as a whole or
-/// not at all. If it is there already, its save is replaced as a whole. With checkpoint.async the parts are copied, and
-/// training goes on meanwhile. Its destruction waits until this rank has written; a checkpoint that was not finished is
-/// given up.
+/// Each rank writes a part of the state (sharded/sharded_save.h documents the memory for that) next to the checkpoint's
+/// path. The folder of the parts is renamed to that path when all parts are on disk, so the checkpoint appears as a
+/// whole or not at all. An existing save is replaced as a whole. With checkpoint.async the parts are copied, and
+/// training continues during the write. The destructor waits until this rank has written; an unfinished checkpoint is
+/// discarded.
 class CheckpointWriter {
  public:
   CheckpointWriter(const CheckpointConfig& config, std::filesystem::path folder, const Group& group);
@@ -24,19 +24,19 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   /// Writes the state as the checkpoint of its step, then removes all but the newest of them. With checkpoint.async it
-  /// returns when the state may change, and finish() completes the checkpoint; one that is still under way is completed
-  /// first. A collective. Error(io) on all ranks leaves older checkpoints as they were.
+  /// returns when the state may change, and finish() completes the checkpoint; an earlier checkpoint in progress is
+  /// completed first. A collective. Error(io) on all ranks leaves older checkpoints as they were.
   void save(const RunState& state, SavedState tensors);
 
-  /// Completes the checkpoint under way, if there is one. A collective. Errors as above.
+  /// Completes the checkpoint in progress, if there is one. A collective. Errors as above.
   void finish();
 
-  /// finish() at the end of a run. Rank 0 then removes what a killed run left that this one, having had nothing to
-  /// save, has not: parts of saves and of removals, and checkpoints beyond checkpoint.keep. A collective. Errors as
-  /// above; what cannot be removed is a warning.
+  /// finish() at the end of a run. If this run had nothing to save, rank 0 then removes the remains of a killed run:
+  /// parts of saves and of removals, and checkpoints beyond checkpoint.keep. A collective. Errors as above; a failed
+  /// removal is only a warning.
   void finish_run();
 
-  /// Whether this rank still writes.
+  /// Whether this rank is still writing.
   bool is_writing() const;
   /// Whether finish() has something to do: the same on all ranks.
   bool is_under_way() const { return save_ != nullptr; }
@@ -47,8 +47,8 @@ class CheckpointWriter {
   const CheckpointConfig& config_;
   const std::filesystem::path folder_;
   const Group group_;
-  std::int64_t step_ = 0;              ///< of the checkpoint under way
-  std::unique_ptr<ShardedSave> save_;  ///< of the checkpoint under way
+  std::int64_t step_ = 0;              ///< of the checkpoint in progress
+  std::unique_ptr<ShardedSave> save_;  ///< of the checkpoint in progress
   std::future<void> writing_;          ///< destroyed first, which waits for the thread
 };
 

@@ -1,5 +1,5 @@
-// The search for a resume point: rank 0 chooses and verifies a checkpoint, then its errors and path go to all ranks;
-// ranks with the same fingerprint read it from disk, otherwise rank 0 sends the whole state.
+// The search for a resume point: rank 0 chooses and verifies a checkpoint, then sends its errors and the path to all
+// ranks; ranks with the same fingerprint read it from disk, otherwise rank 0 sends the whole state.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/texts.h>
@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What rank 0 has found.
+/// The result of rank 0's search.
 struct Found {
   SavedRun saved;
   std::vector<std::string> remarks;
@@ -68,7 +68,7 @@ std::optional<Found> look(const RunConfig& config) {
   return found;
 }
 
-/// An error of rank 0 becomes everybody's, so that none of them seems to have failed for another's sake.
+/// All ranks throw the error of rank 0, so that every rank reports the cause and not only the failure of another rank.
 void throw_on_all(const std::optional<Error>& error, const Group& group) {
   nlohmann::json json;
   if (error)
@@ -97,7 +97,7 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
     try {
       own = look(config);
     } catch (const Error& found) {
-      if (found.kind() == ErrorKind::io) throw;  // of this host perhaps: the others may find another rank 0
+      if (found.kind() == ErrorKind::io) throw;  // of this host perhaps: another rank may become rank 0
       error = found;
     }
   }

@@ -1,4 +1,4 @@
-// The resume point of a run: finding a checkpoint, and what the run continues from.
+// The resume point of a run: the search for a checkpoint, and the state from which the run continues.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -16,16 +16,16 @@ namespace lockstep::train {
 struct ResumePoint {
   RunState state;
   StateSource tensors;
-  std::vector<std::string> remarks;  ///< for people, rank 0 only: the origin, and which damaged files were skipped
+  std::vector<std::string> remarks;  ///< for users, rank 0 only: the origin, and the damaged files that were skipped
   std::string origin{};              ///< for messages, on all ranks: "the checkpoint of step 12 in out/checkpoints"
-  std::optional<UnverifiedStep> unverified{};  ///< of a state that was in memory: the expected result of the next step
+  std::optional<UnverifiedStep> unverified{};  ///< of a state from memory: the expected result of the next step
 };
 
-/// Follows checkpoint.resume: rank 0 finds the checkpoint and compares its checksums. Ranks that all see it read what
-/// they need of it; else rank 0 reads all and sends it to all. nullopt means from the start. A collective.
-/// Error(config) when the folder holds checkpoints that this run would mix with its own: any with resume=none, newer
-/// ones with resume=FILE. Else errors of find_newest_intact and open_saved_run. All ranks throw the same, unless rank 0
-/// cannot read (io).
+/// Follows checkpoint.resume: rank 0 finds the checkpoint and compares its checksums. If all ranks see it, each reads
+/// the tensors that it needs; else rank 0 reads all and sends it to all. nullopt: the run starts from the beginning. A
+/// collective. Error(config) when the folder holds checkpoints that this run would mix with its own: any with
+/// resume=none, newer ones with resume=FILE. Else errors of find_newest_intact and open_saved_run. All ranks throw the
+/// same error, unless rank 0 cannot read (io).
 std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
 
 }  // namespace lockstep::train

@@ -20,7 +20,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
   return all.empty() ? std::nullopt : std::optional(all.front().path);
 }
 
-/// Of a checkpoint in parts, when it was completed.
+/// For a checkpoint in parts, the time of its completion.
 fs::file_time_type written_at(const fs::path& path) {
   std::error_code unknown;
   return fs::last_write_time(fs::is_directory(path, unknown) ? path / kIndexName : path, unknown);

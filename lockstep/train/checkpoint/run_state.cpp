@@ -1,4 +1,4 @@
-// The JSON form of a run's state, which also reads that of older versions, and the settings that a resume compares.
+// The JSON form of a run's state, which also reads the form of older versions, and the settings that a resume compares.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/train/checkpoint/run_state.h>
@@ -28,7 +28,7 @@ Evaluation to_evaluation(const Json& json) {
                .loss = number(json.at("loss")),
                .samples = json.at("samples"),
                .seconds = json.at("seconds")};
-  // Older programs knew one metric.
+  // Older programs had only one metric.
   if (json.contains("accuracy")) e.metrics.emplace("accuracy", json["accuracy"].get<double>());
   if (!json.contains("metrics")) return e;
   for (const auto& [name, value] : json["metrics"].items()) e.metrics.emplace(name, number(value));

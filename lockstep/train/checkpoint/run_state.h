@@ -20,28 +20,28 @@ using Settings = std::map<std::string, std::string, std::less<>>;
 struct RunState {
   std::int64_t step = 0;           ///< optimizer steps done
   std::int64_t epoch = 0;          ///< epochs finished
-  std::int64_t step_in_epoch = 0;  ///< steps done of the epoch after those; with `epoch` the sampler's position
+  std::int64_t step_in_epoch = 0;  ///< steps done in the current epoch; with `epoch` the sampler's position
   std::int64_t samples = 0;        ///< samples of all ranks in those steps
   double seconds = 0;              ///< time spent in those steps, by all processes that took part one after another
   std::vector<Evaluation> evaluations;
   Settings settings;         ///< run_settings of the run that wrote it
   Settings configuration{};  ///< recorded_configuration of it; empty from older programs
-  std::map<std::string, std::string, std::less<>> callbacks{};  ///< texts that callbacks keep, by their names
+  std::map<std::string, std::string, std::less<>> callbacks{};  ///< state of callbacks as text, by their names
   std::string stopped{};                                        ///< why a callback stopped the run; empty: none did
-  LossScale loss_scale{};                                       ///< what the loss scaler knows
-  std::optional<StepReport> logged = std::nullopt;  ///< the last step with a line in the metrics, known to all ranks
+  LossScale loss_scale{};                                       ///< state of the loss scaler
+  std::optional<StepReport> logged = std::nullopt;  ///< the last step with a line in the metrics, on all ranks
 };
 
 /// Conversion to one JSON object and from it. Error(data) naming the key that is missing or of the wrong type.
 std::string to_json(const RunState& state);
 RunState parse_run_state(std::string_view json);
 
-/// The settings that must not change between the parts of one run, because its position or its tensors depend on
-/// them: seeds, data set, order, global batch (of `shares` ranks that load different samples), accumulation, model,
-/// optimizer's kind. changes.h lists the settings that need the user's consent to change.
+/// The settings that must not change between the parts of one run, because its position or its tensors depend on them:
+/// seeds, data set, order, global batch (`shares` ranks load different samples), accumulation, model, and kind of
+/// optimizer. changes.h lists the settings that need the user's consent to change.
 Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples);
 
-/// The key of the global batch among them.
+/// The key of the global batch in these settings.
 inline constexpr std::string_view kGlobalBatch = "global batch (data.batch_size x ranks)";
 
 }  // namespace lockstep::train

@@ -26,7 +26,7 @@ fs::path place_of_index(const fs::path& path) {
   throw Error(ErrorKind::data, "checkpoint", std::move(text), {place_of_index(path).string(), 0});
 }
 
-/// A file as if it were the only one of a folder of parts.
+/// An index for a single file, which describes it as the only file of a folder of parts.
 ShardedIndex index_of_file(const fs::path& file) {
   const SafetensorsReader reader(file);
   ShardedIndex index{

@@ -24,7 +24,7 @@ inline constexpr const char* kRunVersion = "1";
 inline constexpr const char* kRunStateKey = "lockstep.state";
 inline constexpr const char* kRunHashKey = "lockstep.sha256";
 
-/// A checkpoint whose index was read, and no tensor yet.
+/// A checkpoint whose index was read, but no tensors.
 struct SavedRun {
   std::filesystem::path path;
   RunState state;
@@ -34,18 +34,18 @@ struct SavedRun {
   ShardReader reader(Checksums checksums) const;
 };
 
-/// Error(data) when it is damaged or no checkpoint of a run; Error(unsupported) when a newer program wrote it;
+/// Error(data) when it is damaged or not a checkpoint of a run; Error(unsupported) when a newer program wrote it;
 /// Error(io) when it cannot be read.
 SavedRun open_saved_run(const std::filesystem::path& path);
 
 /// Reads all tensors, one shard at a time (of a file: one tensor), and compares checksums. Error(data) or Error(io).
 void require_intact(const SavedRun& saved);
 
-/// All of an intact one, in one process.
+/// Reads a whole intact checkpoint in one process.
 Checkpoint read_whole(const SavedRun& saved);
 
-/// A text that is equal where two processes see the same checkpoint at its path: what its index or header says, and the
-/// sizes of its files. Empty where it cannot be read. Never throws.
+/// A fingerprint that is equal if two processes see the same checkpoint at its path: the content of its index or
+/// header, and the sizes of its files. Empty if it cannot be read. Never throws.
 std::string fingerprint(const std::filesystem::path& path) noexcept;
 
 /// Writes a folder of parts as one file. Memory: one tensor and one shard. Errors of open_saved_run and require_intact.

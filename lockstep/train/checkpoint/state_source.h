@@ -1,5 +1,5 @@
-// The source of a state that a run continues from: tensors in memory, or in files from which a rank reads what it
-// needs.
+// The source of a state from which a run continues: tensors in memory, or files from which a rank reads only the parts
+// that it needs.
 #pragma once
 
 #include <lockstep/train/named_tensors.h>
@@ -15,7 +15,7 @@ namespace lockstep::train {
 class StateSource {
  public:
   explicit StateSource(NamedTensors in_memory);
-  /// Of files whose checksums were compared.
+  /// A source in files whose checksums were compared.
   explicit StateSource(ShardReader files);
 
   /// Names, shapes and dtypes of all tensors, or of one part ("model", "optimizer") without its prefix: tensors of the

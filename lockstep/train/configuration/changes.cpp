@@ -40,15 +40,14 @@ std::string_view value_of(const Settings& settings, std::string_view key) {
 
 bool has_servers(std::string_view mode) { return mode == "parameter_server"; }
 
-/// Whether a run with these settings looks at the key. (Of optimizers and schedules, only the keys of the one that is
-/// named are recorded.)
+/// Whether a run with these settings uses the key. (Only keys of the chosen optimizer and schedule are recorded.)
 bool is_used(std::string_view key, const Settings& run) {
   if (key.starts_with("parallel.server.")) return has_servers(value_of(run, kMode));
   const auto model = value_of(run, "model.name");
   return key != "model.hidden" || model == "mlp" || model == "vgg11";
 }
 
-/// The keys that every run has; all others are of parts, or of a program.
+/// The keys that every run has; all others belong to parts, or to a program.
 std::vector<std::string> common_keys() {
   std::vector<std::string> keys{std::string(kRanks)};
   for (const auto& each : list_keys<RunConfig>()) keys.push_back(each.path);
@@ -61,7 +60,7 @@ struct KnownKeys {
   std::vector<std::string> paths;  ///< a_path()
 };
 
-/// Whether a part or a program has the key, and it is more than the place of a file or what an evaluation shows.
+/// Whether the key belongs to a part or a program, and is neither a path nor an option for the output of evaluations.
 bool shapes_part(std::string_view key, const KnownKeys& known) {
   constexpr std::array<std::string_view, 7> kDisplay{"task.prompt", "task.sample_bytes", "task.temperature",
                                                      "task.top_k",  "task.top_p",        "task.text_seed",
@@ -107,7 +106,7 @@ Weight weight_of(std::string_view key, const Settings& before, const Settings& n
   return shapes ? Weight::shapes_result : Weight::shown;
 }
 
-/// checkpoint.allow_changes as it is meant.
+/// The parsed value of checkpoint.allow_changes.
 struct Allowed {
   bool all = false;
   std::vector<std::string> keys;
@@ -131,7 +130,7 @@ Allowed allowed_changes(const RunConfig& config) {
   const auto take = [&](const ConfigNode& item) {
     if (item.kind != ConfigNode::Kind::scalar) wrong(describe_found(item));
     auto keys = all_keys(config);
-    for (const auto& [key, value] : all_settings(config)) keys.push_back(key);  // those of a program, too
+    for (const auto& [key, value] : all_settings(config)) keys.push_back(key);  // including the keys of a program
     if (!is_one_of(item.scalar, keys)) {
       wrong(fmt::format("'{}', which is not a key{}", item.scalar, did_you_mean(item.scalar, keys)));
     }
@@ -164,7 +163,7 @@ std::string lines_of(const std::vector<Change>& changes, const auto& condition) 
   return text;
 }
 
-/// How to have what a checkpoint of the other kind needs; empty where that is not what has changed.
+/// Advice on how to get the settings that a checkpoint of the other kind needs; empty if the difference is another one.
 std::string how_to_have_servers(const std::vector<Change>& changes) {
   const auto mode = std::ranges::find_if(
       changes, [](const Change& change) { return change.key == kMode && change.weight == Weight::fixed; });
@@ -174,7 +173,7 @@ std::string how_to_have_servers(const std::vector<Change>& changes) {
          "cluster.server_num, with parallel.mode=parameter_server).";
 }
 
-/// How the batch stays the same on another number of ranks; empty where that is not what has changed.
+/// Advice on how to keep the batch on another number of ranks; empty if the difference is another one.
 std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfig& config) {
   const auto batch = std::ranges::find_if(changes, [](const Change& change) { return change.key == kGlobalBatch; });
   if (batch == changes.end() || config.data.global_batch_size) return "";
@@ -220,7 +219,7 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) 
   if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
   if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");
   for (const auto* key : {"partition", "replicas", "cache_rows"}) {
-    recorded.erase(fmt::format("parallel.server.{}", key));  // where rows are does not shape them
+    recorded.erase(fmt::format("parallel.server.{}", key));  // the location of rows does not change the result
   }
   recorded.emplace(kRanks, std::to_string(facts.ranks));
   recorded.emplace(kTotalSteps, std::to_string(facts.total_steps));

@@ -13,7 +13,7 @@ namespace lockstep::train {
 
 /// The severity of a difference.
 enum class Weight {
-  shown,          ///< the result stays the same, but for rounding
+  shown,          ///< the result stays the same, except for rounding
   shapes_result,  ///< needs the user's consent (checkpoint.allow_changes)
   fixed,          ///< a position in the data, or a tensor, would lose its meaning
 };
@@ -35,16 +35,16 @@ struct RunFacts {
 /// Every key of a configuration, "section.name", with its value as YAML.
 Settings all_settings(const RunConfig& config);
 
-/// Whether a key is about how the processes of a job meet: addresses and files that may differ from process to process.
+/// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
 bool is_about_rendezvous(std::string_view key);
 
 /// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
 /// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
 Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
 
-/// By weight, the heaviest first. `settings` and `configuration` are those of this run; a checkpoint of a program that
-/// did not record its configuration is compared by its settings alone. Keys that parts and programs have, besides those
-/// of every run, shape the result, but for paths (a_path()) of `config`, this run's: a file may move.
+/// The differences, by severity, the most severe first. `settings` and `configuration` are those of this run; a
+/// checkpoint without a recorded configuration is compared only by its settings. Additional keys of parts and programs
+/// shape the result, except for paths (a_path()) of `config`, which is this run's: a file may move.
 std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration,
                                  const RunConfig& config);
 

@@ -12,20 +12,20 @@ namespace {
 
 constexpr double kMostSeconds = 1e6;
 
-// So that no product of two of them, with the size of a data set for one, leaves 64 bits.
-constexpr double kMost = 1e9;        // of epochs, sizes, and whatever else is counted in them
-constexpr double kMostSteps = 1e15;  // a run that is to go on until it is stopped
+// The limits keep products of two values, such as with the size of a data set, within 64 bits.
+constexpr double kMost = 1e9;        // of epochs, sizes, and other counts
+constexpr double kMostSteps = 1e15;  // for a run without an end, which is stopped from outside
 constexpr double kMostBatch = 2147483647;
 constexpr double kMostMib = 1e6;
-constexpr double kMostRate = 1e6;  // more would leave float32 within some steps
+constexpr double kMostRate = 1e6;  // a larger rate would overflow float32 within some steps
 constexpr double kMostFactor = 1e30;
 
-// Without them training is quite another one, so a value for an optimizer that has none is a mistake.
+// These keys change training much, so a value for an optimizer without the key is an error.
 constexpr std::array<std::string_view, 2> kTellingOptimizerKeys{"momentum", "nesterov"};
 
 ConfigRule above_to(double low, double high) { return {.low = low, .high = high, .low_excluded = true}; }
 
-/// Of all models, also those of programs.
+/// The keys of all models, including those of programs.
 void describe_weights(ConfigFields& fields, ModelConfig& c) {
   fields.field("weights", c.weights, a_path(),
                "safetensors file, .pth of torch.save, .ckpt of MindSpore, index or folder of several files, or "

@@ -1,4 +1,4 @@
-// The keys of a run's configuration: their description, reading them, and values that follow from several.
+// The keys of a run's configuration: their descriptions, their reader, and values that follow from several keys.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -32,59 +32,61 @@ void describe(ConfigFields& fields, RunConfig& c);
 /// The values of parallel.mode.
 std::vector<std::string> parallel_modes();
 
-/// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
-/// `defaults` are changed by it.
+/// Reads and checks a whole configuration. Error(config) as read_config, and for keys that contradict each other. The
+/// configuration overrides `defaults`.
 RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
 
-/// Whether a model has a task of parts.h, and not the classification of pictures.
+/// Whether the model has a task of parts.h, instead of the classification of pictures.
 bool uses_task(const ModelConfig& config);
 
-/// Whether the run has a task of parts.h, that of its model or another, and not the classification of pictures.
+/// Whether the run has a task of parts.h (that of its model or another) instead of the classification of pictures.
 bool has_task(const RunConfig& config);
 
 /// Whether data.name, if it names a part, is a data set of labelled pictures in memory.
 bool reads_pictures(const DataConfig& config);
 
-/// Those parts with the plugins of a configuration, of which nothing else is read. Error(config) as load_run_config's.
+/// The parts, together with those from the plugins of a configuration. Nothing else of the configuration is read.
+/// Error(config) as load_run_config's.
 std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
                                         std::shared_ptr<const Parts> parts);
 
 /// Gives each section its parts.
 void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts);
 
-/// A configuration whose parts those are, and all values the defaults.
+/// A configuration with these parts and default values.
 RunConfig config_with(std::shared_ptr<const Parts> parts);
 
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
-/// given. Error(config) for an entry that names no address.
+/// given. Error(config) for an entry that is not an address.
 NodeList node_list_of(const ParallelConfig& config);
 
-/// model.weights_rename, in its order. Error(config) for what is not a map of texts to texts, or a rule that cannot be.
+/// model.weights_rename, in its order. Error(config) for a value that is not a map of texts to texts, or for an invalid
+/// rule.
 std::vector<Rename> renames_of(const ModelConfig& config);
 
 /// The values of keys whose defaults follow from other keys.
-std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over so many ranks
+std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over `shares` ranks
 std::uint64_t shuffle_seed_of(const RunConfig& config);
 std::filesystem::path checkpoint_folder_of(const RunConfig& config);
 
-/// For messages, the key of the folder that makes a run begin anew: "another system.work_dir", or
-/// "another checkpoint.folder" where that is given.
+/// For messages, the key whose change makes a run start from the beginning: "another system.work_dir", or "another
+/// checkpoint.folder" if that is given.
 std::string_view another_folder(const RunConfig& config);
 
 /// Error(config) for an optimizer that cannot update pieces of parameters, because it needs the norms of whole ones.
 void require_elementwise(const OptimizerConfig& config);
 
-/// Whether the optimizer takes sparse gradients of rows; a program's own, which makes itself, is taken not to.
+/// Whether the optimizer accepts sparse gradients of rows. An optimizer that a program makes itself is assumed not to.
 bool takes_rows(const OptimizerConfig& config);
 
 /// Whether the learning rate of a schedule, by scheduler.name, depends on the number of steps of the whole run; true
-/// for schedules that Lockstep does not bring.
+/// for schedules that are not part of Lockstep.
 bool looks_ahead(std::string_view schedule);
 
-/// All keys that a configuration with those parts can have, "optimizer.betas", whatever it names.
+/// All keys that a configuration with those parts can have, such as "optimizer.betas", for every choice of parts.
 std::vector<std::string> all_keys(const RunConfig& config);
 
-/// Whether anything is saved at all.
+/// Whether the run saves checkpoints.
 bool saves_checkpoints(const CheckpointConfig& config);
 
 }  // namespace lockstep::train

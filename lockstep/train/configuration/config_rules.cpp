@@ -116,7 +116,7 @@ void check_folders(const RunConfig& config) {
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }
 
-/// What --dry-run says of keys without effect.
+/// The remarks of --dry-run about keys without effect.
 std::string describe_unused(const RunConfig& config) {
   std::string text;
   const auto add = [&](const std::string& why, const auto& section) {
@@ -206,7 +206,7 @@ void check_servers(const RunConfig& config) {
 
 constexpr std::string_view kOwnProgram = "# of a run of the program ";
 
-/// The section is of programs with a model of their own, whose runs leave such files.
+/// The section belongs to a program with its own model, whose runs write such files.
 void refuse_own_section(const ConfigSource& source, const std::filesystem::path& path) {
   const auto* section = source.root.find("program");
   if (section == nullptr) return;

@@ -1,4 +1,5 @@
-// A program made from the configuration: data set, model and task from registered parts, where the user gives none.
+// A program made from the configuration: data set, model and task from registered parts, where the user does not supply
+// them.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/models/picture_model.h>
@@ -39,7 +40,7 @@ const DataPart& data_part(const RunConfig& config) {
   return part_named(parts_or_shipped(config.data.parts).data, config.data.name, "data.name");
 }
 
-/// Of the pictures of the data set after data.train_transforms.
+/// The sizes of the data set's pictures after data.train_transforms.
 data::PictureShape transformed_shape(const RunConfig& config) {
   const auto input = make_pipeline(config.data, data::Split::train).output();
   const auto eval_input = make_pipeline(config.data, data::Split::test).output();
@@ -51,7 +52,7 @@ data::PictureShape transformed_shape(const RunConfig& config) {
   return input;
 }
 
-/// Inputs as in a batch of the data, outputs as configured.
+/// Inputs follow the batches of the data, outputs the configuration.
 models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batch) {
   const bool has_input = batch.tensors.contains(samples::kPictures) || batch.tensors.contains(samples::kFeatures);
   if (!has_input || input_of(batch).dim() < 2) {
@@ -126,7 +127,7 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
 class SampleData {
  public:
   SampleData(const RunConfig& config, const DataPart& part) : config_(config), part_(part) {
-    for (const auto split : {data::Split::train, data::Split::test}) transform_of(split);  // mistakes are said at once
+    for (const auto split : {data::Split::train, data::Split::test}) transform_of(split);  // reports mistakes at once
   }
 
   std::shared_ptr<const samples::Dataset> load(data::Split split) {
@@ -180,7 +181,7 @@ void set_data(Program& program, const RunConfig& config) {
   program.example = [data] { return data->example(); };
 }
 
-/// In a thread of its own: where a plan makes a model without memory, tensors of this thread have none.
+/// Runs in its own thread: where a plan makes a model without memory, tensors of this thread have no memory.
 samples::Batch read_example(const std::function<samples::Batch()>& example) {
   return std::async(std::launch::async,
                     [&, of_waiting = data::ReportsOnce::current()] {

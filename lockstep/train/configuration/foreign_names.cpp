@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What a value is called here; values that are not listed stay as they are.
+/// The Lockstep names of values; values that are not listed are not changed.
 struct ValueName {
   std::string_view theirs, ours;
 };
@@ -41,7 +41,7 @@ constexpr auto kKeyNames = std::to_array<KeyName>({
     {"model_wrapper_cfg", "parallel", "wrapper"},
 });
 
-/// Takes the entry out of the map; nullopt when it has none of that name.
+/// Takes the entry out of the map; nullopt when there is no entry of that name.
 std::optional<ConfigNode> take(ConfigNode& map, std::string_view key) {
   const auto found = std::ranges::find(map.entries, key, &ConfigNode::Entry::key);
   if (map.kind != ConfigNode::Kind::map || found == map.entries.end()) return std::nullopt;
@@ -81,7 +81,7 @@ void rename_value(const KeyName& name, ConfigNode& value) {
   }
 }
 
-/// MMEngine's auto_scale_lr: {enable, base_batch_size} becomes optimizer.base_batch_size, where it is enabled.
+/// MMEngine's auto_scale_lr: {enable, base_batch_size} becomes optimizer.base_batch_size, if it is enabled.
 void take_auto_scale_lr(ConfigNode& root) {
   auto theirs = take(root, "auto_scale_lr");
   if (!theirs || theirs->kind == ConfigNode::Kind::null) return;

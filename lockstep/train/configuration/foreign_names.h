@@ -5,8 +5,8 @@
 
 namespace lockstep::train {
 
-/// The configuration with our keys in the place of synonyms, which keep their positions in the file. Error(config) when
-/// a key is given by both names, or a synonym has a value that has no counterpart.
+/// The configuration with synonyms replaced by our keys, which keep the positions in the file. Error(config) when a key
+/// is given by both names, or a synonym has a value that has no counterpart.
 ConfigNode with_own_names(ConfigNode root);
 
 }  // namespace lockstep::train

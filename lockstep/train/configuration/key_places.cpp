@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-/// The words of a text that can be keys, "optimizer.lr" among them, without the full stop of a sentence.
+/// The words of a text that can be keys, such as "optimizer.lr", without a full stop at the end.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words(1);
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The places of keys in a file, for messages of rules between keys, which see only values.
+// The places of keys in a file, for messages of rules between keys, which get only values.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -6,8 +6,8 @@
 
 namespace lockstep::train {
 
-/// The error with the place of the first key that it names and the configuration `given` has; else with that of the
-/// first section. As it is where it has a place, is of another kind than config, or names nothing that is given.
+/// Adds to the error the place of the first key that it names and that `given` has, else the place of the first such
+/// section. Errors that already have a place, are not of kind config, or name nothing from `given` are not changed.
 Error with_place(const Error& error, const ConfigNode& given);
 
 }  // namespace lockstep::train

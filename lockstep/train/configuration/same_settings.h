@@ -7,12 +7,12 @@
 
 namespace lockstep::train {
 
-/// Keys and values of a configuration, without those that may differ from rank to rank: where a host has its files,
-/// what it computes with, and how its process meets the others.
+/// Keys and values of a configuration, without those that may differ between ranks: paths of files, devices, and the
+/// rendezvous.
 Settings common_settings(const RunConfig& config);
 
-/// Returns `own` where it is that of rank 0 on every rank. Else, on all ranks, Error(config) with the first rank that
-/// differs, the keys, and both values. A collective.
+/// Returns `own` if every rank has the settings of rank 0. Else throws, on all ranks, Error(config) with the first rank
+/// that differs, the keys, and both values. A collective.
 Settings require_same_settings(Settings own, const Group& group);
 
 }  // namespace lockstep::train

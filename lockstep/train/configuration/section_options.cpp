@@ -37,7 +37,7 @@ bool contains(const std::vector<std::string>& keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-/// Passes on the keys that were not visited before, and tells of those that got another value.
+/// Forwards the keys that were not visited before, and reports the keys that got another value.
 class UnusedKeys final : public ConfigFields {
  public:
   using Given = std::function<void(const std::string& key, const std::string& value)>;

@@ -28,7 +28,7 @@ ConfigRule one_of_parts(const Section& section, std::vector<Part> Parts::*list) 
   return one_of(names_of(parts_or_shipped(section.parts).*list));
 }
 
-/// Visits the keys of the part that a section names. Lists of keys have them in a part of their own for each part.
+/// Visits the keys of the part that a section names. In lists of keys, each part has its own section.
 template <typename Section, typename Part>
 void visit_options(ConfigFields& fields, Section& section, std::vector<Part> Parts::*list) {
   const auto* part = named_part(section, list);
@@ -46,14 +46,15 @@ struct NamedOptions {
   PartOptions options;
 };
 
-/// Lets a file give keys that the part called `own` does not have, and others of its kind have, so that one file serves
-/// several names. They are checked; "eps: 1e-06" of each that has another value than its default is returned. But a
-/// value of one of `telling` is a mistake: who gives it expects it to matter. `name_key` is "optimizer.name".
+/// Lets a file give keys that the part called `own` does not have, but other parts of its kind have, so that one file
+/// serves several names. The values are checked. Returns text such as "eps: 1e-06" for each key with another value than
+/// its default. But a value for one of the keys `telling` is an error: the user expects it to have an effect.
+/// `name_key` is "optimizer.name".
 std::vector<std::string> take_unused_keys(ConfigFields& fields, const NamedOptions& own,
                                           const std::vector<NamedOptions>& others, std::string_view name_key,
                                           std::span<const std::string_view> telling);
 
-/// visit_options, and the keys that only other parts that Lockstep brings have.
+/// Calls visit_options, and visits the keys that only other parts of Lockstep have.
 template <typename Section, typename Part>
 void visit_options_of_all(ConfigFields& fields, Section& section, std::vector<Part> Parts::*list,
                           std::string_view name_key, std::span<const std::string_view> telling = {}) {
@@ -61,7 +62,7 @@ void visit_options_of_all(ConfigFields& fields, Section& section, std::vector<Pa
   if (fields.purpose() != ConfigFields::Purpose::reading) return;
   const auto& name = part_name_in(section);
   const auto* part = named_part(section, list);
-  if (part == nullptr && !name.empty()) return;  // that is a mistake of its own
+  if (part == nullptr && !name.empty()) return;  // another check reports that
   std::vector<NamedOptions> others;
   for (const auto& each : parts_or_shipped(nullptr).*list) {
     if (each.name != name) others.push_back({each.name, each.options});

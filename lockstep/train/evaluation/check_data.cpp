@@ -50,7 +50,7 @@ void add_fields(std::map<std::string, FieldSizes>& fields, const samples::Sample
   }
 }
 
-/// Only what a batch of one rank can be: its first sample, and this one.
+/// The reference for the batches of one rank: its first sample, and the sizes that were tried with it.
 struct Reference {
   std::optional<samples::Sample> sample;
   std::set<std::vector<std::vector<std::int64_t>>> tried;
@@ -139,7 +139,7 @@ class SplitCheck {
     if (const auto label = label_of(sample)) ++checked_.labels[*label];
   }
 
-  /// Samples of sizes that none had before must fit into a batch with the first.
+  /// Samples with new sizes must fit into a batch with the first sample.
   void try_in_a_batch(samples::Sample sample, std::int64_t index) {
     std::vector<std::vector<std::int64_t>> sizes;
     for (const auto& [name, tensor] : sample.tensors) sizes.push_back(tensor.sizes().vec());
@@ -173,7 +173,7 @@ samples::Transform transform_of(const DataConfig& data, data::Split split) {
   return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, split == data::Split::train);
 }
 
-/// nullopt: there is no such split.
+/// nullopt: the split does not exist.
 std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart& part, data::Split split) {
   CheckedSplit checked{.split = split};
   const data::BadItemsTaken taken;
@@ -196,7 +196,7 @@ std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart&
   return checked;
 }
 
-/// Those of cifar10 and mnist have a check of their own.
+/// The files of cifar10 and mnist have their own check.
 CheckedData check_pictures(const RunConfig& config) {
   CheckedData result{config.data.name, {}};
   const auto report = data::check_dataset(config.data.name, config.data.root);

@@ -1,4 +1,4 @@
-// A look at every sample of a run's data before the run: what cannot be used, classes, sizes.
+// A check of every sample of a run's data before the run: unusable samples, classes, sizes.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -21,13 +21,13 @@ struct FieldSizes {
 
 struct CheckedSplit {
   data::Split split = data::Split::train;
-  std::int64_t samples = 0;                        ///< those that could be read
+  std::int64_t samples = 0;                        ///< samples that could be read
   std::map<std::string, FieldSizes> as_read{};     ///< by field
-  std::map<std::string, FieldSizes> as_trained{};  ///< after the transforms; empty: there are none
+  std::map<std::string, FieldSizes> as_trained{};  ///< after the transforms; empty: there are no transforms
   std::map<std::int64_t, std::int64_t> labels{};   ///< samples by class
   std::vector<std::string> classes{};              ///< their names
   std::int64_t problem_count = 0;
-  std::vector<std::string> problems{};  ///< the first of them, each with its file or sample
+  std::vector<std::string> problems{};  ///< the first problems, each with its file or sample
 };
 
 struct CheckedData {
@@ -37,9 +37,9 @@ struct CheckedData {
   std::int64_t problem_count() const;
 };
 
-/// Reads every sample of both splits as the run does, by several threads: that it can be read and transformed, that its
-/// class is one that the model has, that numbers are finite, and that samples can share a batch. Problems are in the
-/// result. Error(config) for a data.name that is not there.
+/// Reads every sample of both splits in the same way as the run, on several threads. Checks that it can be read and
+/// transformed, that the model has its class, that numbers are finite, and that samples can share a batch. Problems are
+/// in the result. Error(config) for an unknown data.name.
 CheckedData check_data(const RunConfig& config);
 
 /// The result as a table, without a newline at the end.

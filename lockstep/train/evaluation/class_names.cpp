@@ -1,4 +1,4 @@
-// The names of classes: those of the data set, and those that a run has left in its folder.
+// The names of classes: the names of the data set, and the names that a run has written to its folder.
 #include <lockstep/train/evaluation/class_names.h>
 
 #include <lockstep/base/error.h>
@@ -61,7 +61,7 @@ std::vector<std::string> classes_of_run(const std::filesystem::path& weights) {
 }
 
 void require_same_classes(const std::vector<std::string>& learned, const std::vector<std::string>& given) {
-  // Names of files may be no UTF-8, which the file of a run cannot have.
+  // Names of files may be invalid UTF-8, which the file of a run cannot store.
   const auto found = nlohmann::json::parse(classes_text(given)).get<std::vector<std::string>>();
   if (learned.empty() || found.empty() || learned == found) return;
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(learned, found).in1 - learned.begin());

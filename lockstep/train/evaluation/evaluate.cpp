@@ -20,7 +20,7 @@ void add(Sums& sums, const std::string& name, const Sum& more) {
   sum.count += more.count;
 }
 
-/// The batches' rows one after the other.
+/// The rows of all batches, concatenated.
 Rows joined(std::map<std::string, std::vector<at::Tensor>> batches) {
   Rows rows;
   for (auto& [name, parts] : batches) rows.emplace(name, torch::cat(parts));
@@ -39,7 +39,7 @@ void add_loss(Sums& sums, const Forwarded& forwarded) {
   for (std::int64_t i = 0; i < parts.size(0); ++i) add(sums, sum_name(i), {parts[i].item<double>(), 1});
 }
 
-/// Takes the sums of the loss out.
+/// Removes and returns the sums of the loss.
 double take_loss(Sums& sums, const Task& task) {
   const auto count = task.loss_sums();
   if (count == 0 || !sums.contains(sum_name(0))) return sums["loss"].sum / sums["loss"].count;
@@ -51,7 +51,7 @@ double take_loss(Sums& sums, const Task& task) {
   return task.loss_of(parts).item<double>();
 }
 
-// As text, because JSON has no NaN.
+// The values are text, because JSON has no NaN.
 double number(const nlohmann::json& text) { return std::strtod(text.get_ref<const std::string&>().c_str(), nullptr); }
 
 }  // namespace
@@ -88,7 +88,7 @@ Evaluation evaluate(const Model& model, samples::Batches& batches, const Forward
       evaluation.metrics.insert_or_assign(name, value);
     }
   } catch (const Error& error) {
-    // One batch may have too little for a metric.
+    // One batch may have too little data for a metric.
     if (purpose != EvaluationPurpose::trial || error.kind() != ErrorKind::data) throw;
   }
   if (purpose == EvaluationPurpose::result) {

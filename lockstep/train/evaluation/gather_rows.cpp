@@ -1,4 +1,4 @@
-// The rows of all ranks.
+// The collection of rows from all ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Of one name on one rank.
+/// The rows of one name on one rank.
 struct RowsSize {
   std::int64_t rows = 0;
   std::int64_t numbers = 0;
@@ -44,7 +44,7 @@ std::map<std::string, std::vector<RowsSize>> sizes_of_all(const std::vector<std:
   return all;
 }
 
-/// What those that have rows have.
+/// The row size and dtype of the ranks with rows.
 RowsSize common_size(const std::string& name, const std::vector<RowsSize>& sizes) {
   RowsSize common;
   for (const auto& size : sizes) {
@@ -65,7 +65,7 @@ Rows gather_rows(const Rows& own, const Group& group) {
   Rows all;
   for (const auto& [name, sizes] : sizes_of_all(gather_texts(sizes_as_text(own), group))) {
     const auto common = common_size(name, sizes);
-    // Ranks may have different numbers of samples: all send as many rows as the one with most.
+    // Ranks may have different numbers of samples: all ranks send as many rows as the rank with the most samples.
     auto sent = torch::zeros({common.rows, common.numbers}, common.is_double ? torch::kDouble : torch::kFloat);
     if (const auto found = own.find(name); found != own.end()) {
       sent.narrow(0, 0, found->second.size(0)).copy_(found->second);

@@ -1,4 +1,4 @@
-// Pictures that a command line names, as a configuration would prepare them for evaluation.
+// Pictures from a command line, with the evaluation transforms of a configuration.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
@@ -12,12 +12,12 @@
 
 namespace lockstep::train {
 
-/// samples::load_picture_files() after data.eval_transforms, or after those of training but the random ones. Errors of
-/// both.
+/// samples::load_picture_files() after data.eval_transforms, or else after the training transforms except random ones.
+/// Errors of both.
 std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path,
                                                        const samples::PictureFilesOptions& options);
 
-/// The same of samples::listed_picture_files().
+/// The same for samples::listed_picture_files().
 std::shared_ptr<const samples::Dataset> listed_pictures(const RunConfig& config, std::vector<std::string> files,
                                                         bool skips);
 

@@ -64,7 +64,7 @@ Prompt prompt_of(std::string text) {
 
 Prompt prompt_in(std::string_view line, bool is_json) {
   if (!is_json) return prompt_of(std::string(line));
-  auto tokens = data::json_tokens(line, kPromptKey);  // whose errors say what is wrong
+  auto tokens = data::json_tokens(line, kPromptKey);  // its errors describe the problem
   const auto json = nlohmann::json::parse(line);
   const auto& prompt = json.at(kPromptKey);
   return {prompt.is_string() ? prompt.get<std::string>() : prompt.dump(), std::move(tokens)};

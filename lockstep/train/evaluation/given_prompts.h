@@ -1,4 +1,4 @@
-// Beginnings of texts that a command line names, for a language model to write on.
+// Prompts from a command line, which a language model continues.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
@@ -13,20 +13,20 @@
 namespace lockstep::train {
 
 struct Prompt {
-  std::string shown;  ///< as people know it
+  std::string shown;  ///< the prompt in messages
   std::vector<std::int64_t> tokens;
 };
 
-/// Each byte is a token.
+/// A prompt from a text: each byte is a token.
 Prompt prompt_of(std::string text);
 
-/// Of a line of a file: the text, or where the lines are JSON what is under the key `prompt`: a text, or a list of
-/// tokens. Error(data) for another JSON.
+/// A prompt from a line of a file: the text, or for JSON lines the value of the key `prompt`, a text or a list of
+/// tokens. Error(data) for other JSON.
 Prompt prompt_in(std::string_view line, bool is_json);
 
-/// Samples for task.name language_modelling: `tokens`, int64 [model.context], the last of a prompt's where they are
-/// more, `lengths` and `numbers` (samples/text.h). Error(config) for a model that is none of language;
-/// Error(invalid_argument) for an empty prompt, and a token that the model does not have.
+/// Samples for task.name language_modelling: `tokens`, int64 [model.context], the last tokens of a longer prompt,
+/// `lengths` and `numbers` (samples/text.h). Error(config) for a model that is not a language model;
+/// Error(invalid_argument) for an empty prompt, and for a token outside the model's vocabulary.
 std::shared_ptr<const samples::Dataset> given_prompts(const RunConfig& config, std::vector<Prompt> prompts);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// table.json in the folder of a run: reading it, and a configuration whose table takes its numbers from it.
+// table.json in the folder of a run: its reader, and a configuration whose table uses its statistics.
 #include <lockstep/train/evaluation/learned_table.h>
 
 #include <lockstep/base/error.h>
@@ -107,7 +107,7 @@ std::optional<std::string> advice_on_targets(const RunConfig& config, const std:
   if (const auto found = metrics.find("r2"); found != metrics.end()) {
     r2 = found->second;
   } else if (const auto rmse = metrics.find("rmse"); rmse != metrics.end()) {
-    r2 = 1 - rmse->second * rmse->second / variance;  // of the training file's deviation
+    r2 = 1 - rmse->second * rmse->second / variance;  // relative to the training file's deviation
   }
   if (!r2 || !(*r2 < kFarBelow)) return std::nullopt;
   return fmt::format(

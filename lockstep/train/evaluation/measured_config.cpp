@@ -32,7 +32,7 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
     all = {"model.weights_key=''",    "model.weights_prefix=''",   "model.weights_rename=null",
            "model.weights_except=[]", "model.weights_strict=true", "model.weights_average=false"};
   }
-  all.push_back("callbacks.use=null");  // they have no part in it, and may name metrics of another list
+  all.push_back("callbacks.use=null");  // evaluations do not use them, and they may name metrics of another list
   all.insert(all.end(), overrides.begin(), overrides.end());
   // Two names of one key would contradict each other.
   const bool by_their_name = file.find(kTheirs) != nullptr || std::ranges::any_of(overrides, [](const auto& each) {

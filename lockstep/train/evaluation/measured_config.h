@@ -1,4 +1,4 @@
-// The configuration of an evaluation or a prediction, with weights that the command line names.
+// The configuration of an evaluation or a prediction, with weights from the command line.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -12,15 +12,15 @@
 
 namespace lockstep::train {
 
-/// What overrides the configuration in `path`, if there is one: model.weights=`weights`, no callbacks, and `overrides`.
-/// `average`: model.weights_average, which takes the average of the weights in a checkpoint. The keys weights_prefix,
-/// weights_rename, weights_except and weights_strict are about that file, except where `path` names weights of its own:
-/// there they are about those, with which its run began, and only those among `overrides` count.
+/// The overrides of the configuration in `path`, if there is one: model.weights=`weights`, no callbacks, and
+/// `overrides`. `average`: model.weights_average, which takes the average of the weights in a checkpoint. The keys
+/// weights_prefix, weights_rename, weights_except and weights_strict apply to that file. But if `path` names its own
+/// weights, the keys in `path` apply to those initial weights, and only the keys in `overrides` count.
 std::vector<std::string> measured_overrides(const std::optional<std::filesystem::path>& path,
                                             std::span<const std::string> overrides, const std::string& weights,
                                             bool average = false);
 
-/// load_run_config() with these parts and those overrides.
+/// load_run_config() with these parts and overrides.
 RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
                                const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
 

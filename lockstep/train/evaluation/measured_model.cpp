@@ -31,13 +31,13 @@ RunConfig checked(RunConfig config, bool has_weights) {
     }
     config.parallel.mode = "data_parallel";  // without servers
   }
-  // Nothing is trained, so that no optimizer or length has to be given.
+  // Nothing is trained, so no optimizer or length is required.
   if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
   check_run_config(config);
   return config;
 }
 
-/// With the statistics of the run whose weights these are, where the data is a table. Rank 0 reads them.
+/// Adds the statistics of the run that the weights belong to, if the data is a table. Rank 0 reads them.
 RunConfig as_learned(RunConfig config, const Group& group, bool has_weights) {
   if (!has_table(config)) return config;
   const auto& resume = config.checkpoint.resume;
@@ -81,7 +81,7 @@ MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const
 std::optional<RankData> MeasuredModel::data(std::shared_ptr<const samples::Dataset> dataset) const {
   if (!dataset) {
     auto data = load_eval_data(config_, program_, share_.index, share_.count);
-    // Weights that were given as tensors are those of a model that is here.
+    // Weights given as tensors come from a model in this process.
     if (data && config_.model.weights) {
       require_same_classes(classes_of_run(*config_.model.weights), data->dataset->classes());
     }

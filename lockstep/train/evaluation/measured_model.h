@@ -1,4 +1,5 @@
-// A model that is not trained but measured: made, given its weights, and put on the ranks as in training.
+// A model that is measured and not trained: it is made, gets its weights, and is distributed over the ranks as in
+// training.
 #pragma once
 
 #include <lockstep/train/modes/parallel_run.h>
@@ -17,10 +18,10 @@ class MeasuredModel {
   /// A collective. Errors of config_of(), complete_program(), check_run_config() and the planner.
   MeasuredModel(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights);
 
-  /// This rank's share of the test split, or of `dataset` if that is given; nullopt when there is none.
+  /// This rank's share of the test split, or of `dataset` if that is given; nullopt if there is no data.
   std::optional<RankData> data(std::shared_ptr<const samples::Dataset> dataset = nullptr) const;
   const c10::Device& device() const { return device_; }
-  /// Which share that is, of how many.
+  /// The number of this share, and the number of shares.
   DataShare share() const { return share_; }
   torch::nn::Module& module() const { return *model_.module; }
   ParallelRun& run() const { return *run_; }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kPredictions = "predict";
 
-/// Rows of predictions, and the samples that they are of.
+/// Rows of predictions, and their samples.
 struct PredictedRows {
   std::vector<std::int64_t> indices;
   std::map<std::string, std::vector<at::Tensor>, std::less<>> tensors;  ///< batch by batch
@@ -47,8 +47,7 @@ struct PredictedRows {
   }
 };
 
-/// The samples of each batch on each share, which in the global view are the rows of one batch, one share after the
-/// other.
+/// The samples of each batch on each share. In the global view, they are the rows of one batch, ordered by share.
 using BatchIndices = std::vector<std::vector<std::int64_t>>;
 
 std::vector<BatchIndices> of_all_shares(const BatchIndices& own, const DataShare& share, const Group& group) {
@@ -82,8 +81,8 @@ PredictedRows predict_all(const MeasuredModel& measured, const RankData& data, c
   return rows;
 }
 
-/// What one rank has, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index, text]...]},
-/// "left_out": [[index, text]...]}.
+/// The summary of one rank, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index,
+/// text]...]}, "left_out": [[index, text]...]}.
 std::string summary_of(const PredictedRows& rows) {
   auto json = nlohmann::json::object();
   for (const auto& [name, tensors] : rows.tensors) {
@@ -101,7 +100,7 @@ std::string summary_of(const PredictedRows& rows) {
 
 using Fields = std::map<std::string, std::vector<std::int64_t>>;
 
-/// The same fields on all ranks that have any.
+/// The fields, which are the same on all ranks with predictions.
 Fields fields_of(const std::vector<nlohmann::json>& summaries) {
   Fields fields;
   for (const auto& summary : summaries) {
@@ -115,7 +114,7 @@ Fields fields_of(const std::vector<nlohmann::json>& summaries) {
   return fields;
 }
 
-/// Each row is on one rank, or on all where `has_all`; the others add zeros.
+/// Each row is on one rank, or on all ranks with `has_all`; other ranks add zeros.
 at::Tensor gathered(const PredictedRows& rows, const std::string& name, const std::vector<std::int64_t>& field,
                     std::int64_t samples, const Group& group, bool has_all) {
   auto sizes = field;
@@ -136,7 +135,7 @@ at::Tensor gathered(const PredictedRows& rows, const std::string& name, const st
 
 std::string text_in(const nlohmann::json& base64) { return from_base64(base64.get<std::string>()).value_or(""); }
 
-/// Without the samples that were left out, for the task, which has predicted nothing of them.
+/// Removes the samples that were left out, because the task has no predictions for them.
 Prediction of_used(const Prediction& all, std::int64_t samples) {
   if (all.left_out.empty()) return all;
   std::vector<std::int64_t> used;

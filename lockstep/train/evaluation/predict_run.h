@@ -9,10 +9,10 @@
 
 namespace lockstep::train {
 
-/// What the task predicts for each sample of the test split, or of `dataset`, in the order of the samples: the same on
-/// all ranks, in the memory of the CPU, with what the samples are known as. Weights and the rest as evaluate_run().
-/// Error(data) when predictions of two batches differ in their fields, dtypes or shapes, or have not one row for each
-/// sample. `folder`, unless it is empty, gets the files of single samples (Task::leave_files).
+/// The task's predictions for each sample of the test split, or of `dataset`, in the order of the samples: the same on
+/// all ranks, in CPU memory, with the names of the samples. Weights and other arguments as in evaluate_run().
+/// Error(data) when predictions of two batches differ in their fields, dtypes or shapes, or do not have one row for
+/// each sample. `folder`, unless it is empty, gets the files of single samples (Task::leave_files).
 Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
                        const std::shared_ptr<const samples::Dataset>& dataset = nullptr,
                        const std::filesystem::path& folder = {});

@@ -47,7 +47,7 @@ plan::PlanRequest plan_request(const ParallelConfig& config, plan::SearchOptions
           .is_measured = config.verify_plan > 0};
 }
 
-/// On some rank, in some step.
+/// Whether a batch of one picture is possible on some rank, in some step.
 bool may_have_one_picture(const DataConfig& data, int devices) {
   return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
 }
@@ -164,7 +164,7 @@ AutoRun resolve_auto(const RunConfig& config, const Program& program, const Grou
   if (group.rank() == 0) {
     try {
       save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
-    } catch (const Error& error) {  // it only informs
+    } catch (const Error& error) {  // the text is only information
       if (error.kind() != ErrorKind::io) throw;
       run.remarks.push_back("warning: " + error.message());
     }

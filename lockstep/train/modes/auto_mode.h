@@ -27,34 +27,35 @@ std::int64_t samples_of_step(const RunConfig& config, int devices);
 /// The same run in another mode, without the settings for planning.
 RunConfig planned_as(RunConfig config, const std::string& mode);
 
-/// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In semi_auto
-/// where it has some and a rank may have a single picture, which libtorch's refuse if there is one position in it.
+/// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In mode
+/// semi_auto if the model has batch norms and a rank may have a single picture: libtorch's batch norms reject a single
+/// picture of one position.
 RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices);
 
 /// The same run in mode semi_auto with the plan's mesh, placements and strategies.
 RunConfig laid_out_as(const RunConfig& config, const plan::Plan& plan);
 
-/// The same, and batches so large that a step has as many samples as in data_parallel.
+/// The same, with batches of such a size that a step has as many samples as in data_parallel.
 RunConfig with_layout(const RunConfig& config, const plan::Plan& plan);
 
-/// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many
-/// pictures as with data_parallel. Where the plan is data parallel, as_data_parallel(), which takes less time to do the
-/// same.
+/// The same run in mode semi_auto: the plan's mesh and placements, and batches of such a size that a step has as many
+/// pictures as with data_parallel. If the plan is data parallel, the result is as_data_parallel(), which does the same
+/// in less time.
 RunConfig with_plan(const RunConfig& config, const Program& program, const plan::Plan& plan);
 
-/// The plan for this many ranks, explained as `lockstep plan` does, without starting any of them; for
-/// a single rank, how to ask for a plan. Errors as resolve_auto().
+/// The plan for this number of ranks, explained as by `lockstep plan`, without a start of ranks; for a single rank,
+/// advice on how to get a plan. Errors as resolve_auto().
 std::string describe_plan(const RunConfig& config, const Program& program, int devices);
 
 struct AutoRun {
-  RunConfig config;  ///< of the run from now on
+  RunConfig config;  ///< the configuration for the rest of the run
   std::string text;  ///< the plan, explained
   std::vector<std::string> remarks;
 };
 
 /// Plans on every rank, checks that all have the same plan, saves it as plan.json in system.work_dir and to
-/// parallel.plan, and, with parallel.verify_plan, measures it and data parallel, if that fits into memory, for so many
-/// steps and takes the faster. A collective. Error(mismatch) naming the ranks whose plan differs.
+/// parallel.plan, and, with parallel.verify_plan, measures the plan and, if it fits into memory, data parallel over
+/// that number of steps, and chooses the faster one. A collective. Error(mismatch) naming the ranks whose plan differs.
 AutoRun resolve_auto(const RunConfig& config, const Program& program, const Group& group);
 
 }  // namespace lockstep::train

@@ -21,7 +21,7 @@ namespace {
 void check_layers(const GivenStrategies& given, const ModelFacts& facts, int devices) {
   for (const auto& [layer, tuples, position] : given.layers) {
     const auto weight = facts.sizes.find(layer + ".weight");
-    if (weight == facts.sizes.end() || tuples.size() != 2) continue;  // plan_of_layers() says it
+    if (weight == facts.sizes.end() || tuples.size() != 2) continue;  // plan_of_layers() reports it
     const auto mistake = global::mistake_in(tuples[1], weight->second, devices);
     if (!mistake.empty()) {
       refuse_at(position,
@@ -32,7 +32,7 @@ void check_layers(const GivenStrategies& given, const ModelFacts& facts, int dev
   }
 }
 
-/// Throws what `mistake_of` finds in the first strategy of an operator, with its key and position.
+/// Throws the first mistake that `mistake_of` finds in the strategies of operators, with key and position.
 template <typename MistakeOf>
 void check_operators(const std::vector<plan::GivenStrategy>& strategies, const GivenStrategies& given,
                      const MistakeOf& mistake_of) {
@@ -104,8 +104,8 @@ bool has_strategies(const ParallelConfig& config) {
   return is_given(config.strategy) || is_given(config.dataset_strategy);
 }
 
-/// Names for the axes of a mesh that has none yet: strategies divide the batch along the first axis, and what else
-/// layers have along the last.
+/// Names for the axes of a mesh that has none yet: strategies divide the batch along the first axis, and other
+/// dimensions of layers along the last axis.
 std::vector<std::string> likely_names(std::size_t axes) {
   std::vector<std::string> names(axes);
   names.front() = "data";
@@ -131,13 +131,13 @@ std::optional<plan::Constraints> constraints_on(const GivenStrategies& given,
     if (dataset.scalar == "data_parallel") batch.loaded = Placements(sizes.size(), Shard(0));
     constraints.inputs = std::move(batch.loaded);
     constraints.inputs_by_name = std::move(batch.inputs);
-  } catch (const Error&) {  // what no mesh could have was found before
+  } catch (const Error&) {  // strategies that are impossible on every mesh were found before
     return std::nullopt;
   }
   return constraints;
 }
 
-/// Error(config) where no mesh can keep the strategies.
+/// Error(config) if no mesh can satisfy the strategies.
 void require_a_mesh(const plan::SearchOptions& options, const RunConfig& config, int devices) {
   const auto shapes = plan::mesh_shapes(devices, options.most_axes);
   if (std::any_of(shapes.begin(), shapes.end(), [&](const auto& each) { return options.constraints_on(each); })) return;

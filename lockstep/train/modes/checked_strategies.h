@@ -10,8 +10,8 @@ namespace lockstep::train {
 
 /// The run in mode semi_auto with strategies that were checked: names of modules without weights (a torch::nn::ReLU)
 /// become those of operators, and lists of inputs get their names. Other modes: the run as it is. Error(config) with
-/// file and line that names the key and the operator: unknown names, tuples that do not fit the tensors, parts that the
-/// mesh has no axes for. A step is traced only where operators or outputs have strategies.
+/// file and line that names the key and the operator: unknown names, tuples that do not fit the tensors, divisions
+/// without matching axes of the mesh. A step is traced only if operators or outputs have strategies.
 RunConfig with_checked_strategies(const RunConfig& config, const Program& program, int devices);
 
 struct PlannedSearch {
@@ -20,8 +20,8 @@ struct PlannedSearch {
 };
 
 /// The traced step of a run in mode auto with the user's strategies, and the options of the search for its plan:
-/// parallel.mesh, shard, strategy and dataset_strategy. Without parallel.mesh, only meshes are searched that can keep
-/// the strategies. Errors as with_checked_strategies() and trace_run().
+/// parallel.mesh, shard, strategy and dataset_strategy. Without parallel.mesh, only meshes that can satisfy the
+/// strategies are searched. Errors as with_checked_strategies() and trace_run().
 PlannedSearch planned_search(const RunConfig& config, const Program& program, int devices);
 
 }  // namespace lockstep::train

@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-// As the run wants its tensors: memory format, device, placement.
+// Converts a tensor to the run's memory format, device and placement.
 samples::Batch prepare(samples::Batch batch, const ForwardOptions& options) {
   for (auto& [name, tensor] : batch.tensors) {
     if (options.channels_last && tensor.dim() == 4 && tensor.is_floating_point()) tensor = to_channels_last(tensor);
@@ -37,7 +37,7 @@ void require_scalar(const at::Tensor& loss) {
                       : "is undefined");
 }
 
-// Without, backward would say so of "element 0 of tensors".
+// Without this check, the error of backward would name only "element 0 of tensors".
 void require_gradient(const at::Tensor& loss) {
   if (loss.requires_grad()) return;
   fail(ErrorKind::invalid_argument, "train",
@@ -53,7 +53,7 @@ std::string describe(const samples::Batch& batch) {
   return fmt::format("{}", fmt::join(fields, ", "));
 }
 
-/// The loss from the sums of all ranks, of which this rank's own part can be followed by autograd.
+/// The loss from the sums of all ranks, where autograd can follow only this rank's own part.
 at::Tensor loss_of_all(const Model& model, const at::Tensor& own, double samples, const ForwardOptions& options) {
   if (!options.add_over_ranks) return model.task->loss_of(own);
   const auto known = own.detach();
@@ -71,7 +71,7 @@ void require_loss_sums(const Model& model, const at::Tensor& sums) {
        c10::toString(sums.scalar_type()), fmt::join(sums.sizes(), ", "));
 }
 
-// An error of libtorch says nothing of the data.
+// An error of libtorch has no information about the data.
 Outcome outcome_of(const Model& model, const samples::Batch& batch, bool measures) {
   try {
     return model.task->run(*model.module, batch, measures);

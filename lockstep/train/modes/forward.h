@@ -20,7 +20,7 @@ struct Model {
   std::shared_ptr<Task> task;
 };
 
-/// Whether an evaluation is a result, or only tries whether the model can be evaluated.
+/// Whether an evaluation is a result, or only a trial whether the model can be evaluated.
 enum class EvaluationPurpose { result, trial };
 
 struct ForwardOptions {
@@ -29,35 +29,35 @@ struct ForwardOptions {
   c10::Device device{c10::DeviceType::CPU};
   /// Applied to each tensor of a batch, with its name, when given.
   std::function<at::Tensor(const std::string& name, const at::Tensor&)> place{};
-  /// The sums of a tensor, float64 [K], over the ranks that have shares of a batch; empty: there is one share.
+  /// The sums of a tensor, float64 [K], over the ranks with shares of a batch; empty: there is one share.
   std::function<at::Tensor(const at::Tensor&)> add_over_ranks{};
 };
 
 /// Error(config) for model.autocast float16 where this libtorch cannot compute in it.
 ForwardOptions forward_options(const RunConfig& config, const c10::Device& device);
 
-/// One forward pass, with the number of samples and items that it was over.
+/// The result of one forward pass, with its number of samples and items.
 struct Forwarded {
   Outcome outcome;
   double samples = 0;
-  double items = 0;  ///< outcome.items, or else the samples; of a loss of sums, the samples
+  double items = 0;  ///< outcome.items, or else the samples; for a loss of sums, the samples
 };
 
-/// In training a loss of sums (Task::loss_sums) is that of all ranks' samples: a collective then. Its gradients are
-/// such that the mean over ranks, weighted with their samples, is the gradient of that loss.
+/// In training, a loss of sums (Task::loss_sums) is the loss over all ranks' samples: the call is then a collective.
+/// The mean of its gradients over ranks, weighted with their samples, is the gradient of that loss.
 ///
 /// The batch must not be empty, unless options.place joins the batches of several ranks into one.
 /// Error(invalid_argument) when the task's loss is not a scalar.
 Forwarded forward(const Model& model, samples::Batch batch, const ForwardOptions& options, bool measures);
 
-/// This rank's part in the sums of Task::loss_sums, where its batch of a step is empty. A collective with the forward
-/// passes of the others.
+/// This rank's part in the sums of Task::loss_sums, if its batch of a step is empty. A collective with the forward
+/// passes of other ranks.
 void add_no_loss_sums(const Model& model, const ForwardOptions& options);
 
 /// The task's loss of 0 for a batch without samples, with a graph through the whole model.
 at::Tensor forward_nothing(const Model& model, samples::Batch batch, const ForwardOptions& options);
 
-/// What the task predicts for a batch that is not empty.
+/// The task's predictions for a batch that is not empty.
 Prediction predict(const Model& model, samples::Batch batch, const ForwardOptions& options);
 
 }  // namespace lockstep::train

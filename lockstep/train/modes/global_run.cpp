@@ -141,7 +141,7 @@ StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches
   return losses;
 }
 
-// What any rank votes for, and whether gradients overflowed on any: each has parts of its own.
+// Combines the votes and gradient overflows of all ranks, because each rank has its own parts.
 void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const {
   auto votes =
       torch::tensor({int{own.end}, int{own.stop}, int{own.save}, int{own.evaluate}, int{overflow}}, torch::kInt);
@@ -201,8 +201,8 @@ void GlobalRun::load_state(StateSource& source) {
     if (update_) update_->take_values();
     for (const auto& [name, outline] : saved) {
       const auto owner = parameters.find(std::string_view(name).substr(0, name.rfind('.')));
-      // What is not a part of a parameter's state is read as it is: a step counter, or what load_optimizer_state
-      // refuses.
+      // Tensors that are not divided with a parameter are read unchanged: a step counter, or a tensor that
+      // load_optimizer_state rejects.
       if (owner == parameters.end() || owner->second.sizes() != outline.sizes() || outline.dim() == 0) {
         state.emplace(name, source.read("optimizer." + name));
         continue;

@@ -34,7 +34,7 @@ class GlobalRun final : public ParallelRun {
   std::vector<std::string> closing_words() const override;
 
  private:
-  /// What the optimizer updates.
+  /// The parameters that the optimizer updates.
   const NamedParameters& updated() const { return update_ ? update_->parts() : parameters_; }
   void agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const;
 

@@ -20,8 +20,8 @@ namespace lockstep::train {
 bool is_global_mode(const ParallelConfig& config);
 using global::is_data_axis;
 
-/// parallel.mesh, e.g. {data: 2, model: 4}; one size may be -1 for "the rest". Without it all ranks are on the axis
-/// `data`. Error(config) with file and line when the product is not `world_size`.
+/// parallel.mesh, e.g. {data: 2, model: 4}; one size may be -1 for the remaining ranks. Without the key all ranks are
+/// on the axis `data`. Error(config) with file and line when the product is not `world_size`.
 MeshLayout mesh_layout(const ParallelConfig& config, int world_size);
 
 /// parallel.shard: patterns of parameter names to placements, each as text ("[Replicate(), Shard(0)]", "R,S0") or as
@@ -33,25 +33,25 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh);
 Placements read_placements(const ConfigNode& node, const MeshLayout& mesh, const std::string& key);
 
 /// parallel.shard and the layers of parallel.strategy (strategies.h) for a model whose parameters have these names.
-/// Error(config) when both place the same parameter, and differently.
+/// Error(config) when both place the same parameter in different ways.
 ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names);
 
-/// Axes of more than one rank along which nothing is divided, so that their ranks all do the same.
+/// Axes of more than one rank along which nothing is divided, so that all their ranks compute the same.
 std::vector<std::string> idle_axes(const ParallelConfig& config, const MeshLayout& mesh, const ModulePlan& plan);
 
-/// Error(config) for settings that do not go with parallel.mode.
+/// Error(config) for settings that are incompatible with parallel.mode.
 void check_parallel(const RunConfig& config);
 
 /// The part of each batch that `rank` loads: its coordinate along the axes that divide the batch.
 DataShare global_data_share(const ParallelConfig& config, int rank, int world_size);
 
-/// Placements of a batch on such a mesh, as parallel.dataset_strategy says.
+/// Placements of a batch on such a mesh, from parallel.dataset_strategy.
 struct BatchLayout {
-  Placements loaded;                         ///< Shard(0) along the axes that divide what ranks load
-  std::map<std::string, Placements> inputs;  ///< of inputs that are then divided in another way
+  Placements loaded;                         ///< Shard(0) along the axes that divide the loaded batches
+  std::map<std::string, Placements> inputs;  ///< placements of inputs that are redistributed after loading
 };
 
-/// Error(config) with file and line for a parallel.dataset_strategy that this mesh has no axes for.
+/// Error(config) with file and line for a parallel.dataset_strategy without matching axes of this mesh.
 BatchLayout batch_layout(const ParallelConfig& config, const MeshLayout& mesh);
 
 }  // namespace lockstep::train

@@ -113,7 +113,7 @@ std::optional<std::string> MirroredRun::recording() const {
   return "steps are not recorded as a CUDA graph (train.cuda_graph): " + *why_not;
 }
 
-// Before what all ranks look at: evaluations, saves, results.
+// Called before all ranks use the weights: evaluations, saves, results.
 void MirroredRun::synchronize() {
   if (tables_) tables_->refresh();
   parallel_.synchronize_buffers();
@@ -122,7 +122,7 @@ void MirroredRun::synchronize() {
 
 Evaluation MirroredRun::evaluate(samples::Batches& batches, EvaluationPurpose purpose) {
   synchronize();
-  // Each rank has a share of the samples; a rank without any knows no metric's name.
+  // Each rank has a share of the samples; a rank without samples does not have the names of metrics.
   return train::evaluate(
       model_, batches, options_,
       {.sums = [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); },

@@ -21,7 +21,7 @@
 
 namespace lockstep::train {
 
-/// Which of the equal shares of each step's samples a rank loads.
+/// The share of each step's samples that a rank loads. Shares are equal.
 struct DataShare {
   int index = 0;
   int count = 1;
@@ -39,44 +39,45 @@ class ParallelRun {
   /// One epoch of batches. `epoch` and `step` of the result are left at 0; the model is in training mode afterwards.
   virtual Evaluation evaluate(samples::Batches& batches, EvaluationPurpose purpose = EvaluationPurpose::result) = 0;
 
-  /// What the task predicts for a batch that is not empty on all ranks: for this rank's samples; in the global view for
-  /// those of all, whole. The module is in the mode that it has.
+  /// The task's predictions for a batch that is not empty on all ranks: for this rank's samples; in the global view for
+  /// the samples of all ranks, as whole tensors. The mode of the module is not changed.
   virtual Prediction predict(samples::Batch batch) = 0;
   virtual bool predicts_all() const { return false; }
 
   /// Parameters and buffers of the whole model: the same on all ranks, and independent of the parallelism.
   virtual NamedTensors model_state() = 0;
 
-  /// The model's state and the optimizer's as the ranks hold them, named as in checkpoint.h. Shares their memory.
+  /// The model's and the optimizer's state in the layout of the ranks, named as in checkpoint.h. Shares their memory.
   virtual SavedState state_to_save() = 0;
-  /// Continues from such a state of any parallelism; each rank reads what it needs. Errors are the same kind on all
-  /// ranks: Error(data) where it does not fit, and those of StateSource.
+  /// Continues from such a state of any parallelism; each rank reads the parts that it needs. Errors have the same kind
+  /// on all ranks: Error(data) if the state does not fit, and those of StateSource.
   virtual void load_state(StateSource& source) = 0;
 
-  /// The optimizer's state on this rank, where it is a whole on every rank; else empty.
+  /// The optimizer's state on this rank, if every rank has the whole state; else empty.
   virtual NamedTensors optimizer_state() const { return {}; }
 
-  /// Whether every rank holds both as a whole (buffers too) between two steps, so that one remaining rank has all.
+  /// Whether every rank holds both as a whole (buffers too) between two steps, so that a single remaining rank has the
+  /// whole state.
   virtual bool keeps_whole_state() const { return false; }
 
-  /// Where every rank keeps a part of the state, and a copy of another rank's: moves the parts out of this object,
-  /// which cannot be used any more then.
+  /// If every rank keeps a part of the state, and a copy of another rank's part: moves the parts out of this object,
+  /// which must not be used afterwards.
   virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
 
-  /// Tensors of the model that no rank has: on parameter servers. Every rank may read them between two steps.
+  /// Tensors of the model that are on parameter servers and on no rank. Every rank may read them between two steps.
   virtual std::vector<RemoteTensor> distant_tensors() { return {}; }
 
-  /// What the run saves, where `state` has tensors that are equal on all ranks: with what is on servers. A collective
-  /// of all processes.
+  /// The state that the run saves: `state`, whose tensors are equal on all ranks, and the tensors on servers. A
+  /// collective of all processes.
   virtual SavedState with_distant(SavedState state) { return state; }
 
-  /// The run has its result, and needs the other processes no more.
+  /// Called when the run has its result, and no longer needs the other processes.
   virtual void finish(std::optional<int> /*ended_by*/) {}
 
-  /// What is worth saying when the run is done, for people.
+  /// Remarks for users at the end of the run.
   virtual std::vector<std::string> closing_words() const { return {}; }
 
-  /// With train.cuda_graph, what became of it, in words for people; nullopt before it was tried.
+  /// With train.cuda_graph, a description of the outcome for users; nullopt before the recording was tried.
   virtual std::optional<std::string> recording() const {
     return "steps are not recorded as a CUDA graph (train.cuda_graph): those of the global view never are";
   }
@@ -85,13 +86,13 @@ class ParallelRun {
   virtual int random_stream() const = 0;
 };
 
-/// Bytes of so many MiB of the configuration, at least 1.
+/// Converts MiB of the configuration to bytes, at least 1.
 std::int64_t bytes_of_mib(double mib);
 
 DataShare data_share(const RunConfig& config, const Group& group);
 
-/// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. `tables`: where the model's
-/// tables are, if they are not in it. A collective.
+/// Makes the run of a model that is ready for training; all ranks get rank 0's weights. `tables`: the location of the
+/// model's tables, if they are not in the model. A collective.
 std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
                                                const ForwardOptions& options,
                                                std::optional<TablePlace> tables = std::nullopt);

@@ -12,20 +12,20 @@ namespace lockstep::train {
 
 struct PlannedStep {
   plan::Graph graph;
-  double seconds = 0;  ///< that tracing took
+  double seconds = 0;  ///< the duration of the trace
 };
 
-/// The tensors of a batch of so many samples, in the order of their names. Reads no data where the program has an
+/// The tensors of a batch of `samples` samples, in the order of their names. Reads no data if the program has an
 /// example.
 std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int64_t samples);
 
-/// One step of the program's model, task and optimizer over a batch like `example`, but of so many samples, traced
+/// One step of the program's model, task and optimizer over a batch like `example`, but of `samples` samples, traced
 /// without memory for parameters. Errors as plan::trace_step().
 PlannedStep trace_run(const RunConfig& config, const Program& program, const samples::Batch& example,
                       std::int64_t samples);
 
-/// One step of the program's model, task and optimizer over a batch of so many samples, traced without memory for
-/// parameters. Reads no data where the program has an example. Errors as configured_program() and plan::trace_step().
+/// One step of the program's model, task and optimizer over a batch of `samples` samples, traced without memory for
+/// parameters. Reads no data if the program has an example. Errors as configured_program() and plan::trace_step().
 PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples);
 
 }  // namespace lockstep::train

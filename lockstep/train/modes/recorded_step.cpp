@@ -1,4 +1,5 @@
-// A training step launched as a CUDA graph: what prevents recording, and a loss that the host reads only at times.
+// A training step launched as a CUDA graph: the conditions that prevent recording, and a loss that the host reads only
+// at some steps.
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>

@@ -221,7 +221,7 @@ BatchLayout batch_layout(const ConfigNode& node, const MeshLayout& mesh) {
     return {.loaded = along_data, .inputs = {}};
   }
   if (is_word(node)) return {.loaded = whole, .inputs = {}};
-  if (node.kind != ConfigNode::Kind::map) no_dataset_strategy(node);  // a list becomes a map where names are known
+  if (node.kind != ConfigNode::Kind::map) no_dataset_strategy(node);  // a list becomes a map if names are known
   BatchLayout batch{.loaded = along_data, .inputs = {}};
   for (const auto& [name, value] : node.entries) {
     auto& placements = batch.inputs[name];

@@ -1,4 +1,4 @@
-// parallel.strategy and parallel.dataset_strategy as they are written: MindSpore's tuples, and names of layers and
+// parallel.strategy and parallel.dataset_strategy in their written form: MindSpore's tuples, and names of layers and
 // operators.
 #pragma once
 
@@ -29,7 +29,7 @@ struct GivenStrategies {
 /// parallel.strategy for a model whose parameters have these names. A key that names a layer with a weight (patterns
 /// allowed) is that layer; other keys end in the name of an operator. The value is tuples, in YAML or as text, or {in:
 /// TUPLES, out: TUPLES}, as text "TUPLES -> TUPLES". Error(config) with file and line for a value that cannot be read;
-/// a key that is neither is taken for a layer that the model does not have.
+/// a key that is neither is treated as a layer that the model does not have.
 GivenStrategies read_strategies(const ParallelConfig& config, const std::vector<std::string>& names);
 
 /// Whether a key of parallel.strategy names a layer with a weight.
@@ -42,8 +42,8 @@ ModulePlan plan_of_layers(const GivenStrategies& given, std::span<const int> mes
 /// parallel.dataset_strategy on a mesh. Error(config) with file and line.
 BatchLayout batch_layout(const ConfigNode& dataset_strategy, const MeshLayout& mesh);
 
-/// The tuple of each input in parallel.dataset_strategy: nothing for data_parallel, full_batch and placements. A list
-/// has one for each of `inputs`, in their order. Error(config) with file and line.
+/// The tuple of each input in parallel.dataset_strategy: empty for data_parallel, full_batch and placements. A list has
+/// one for each of `inputs`, in their order. Error(config) with file and line.
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> input_tuples(const ConfigNode& dataset_strategy,
                                                                             const std::vector<std::string>& inputs);
 

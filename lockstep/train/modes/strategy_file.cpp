@@ -78,7 +78,7 @@ RunConfig with_strategy_file(const RunConfig& config, const Program& program, co
     return mode == plan.mode ? config : as_data_parallel(config, program, group.size());
   }
   if (mode == "semi_auto") return laid_out_as(config, plan);
-  // Here data.batch_size is that of a rank, as the planner takes it.
+  // In this file, data.batch_size is the batch of one rank, as in the planner.
   return plan.mode.empty() ? with_plan(config, program, plan) : with_layout(config, plan);
 }
 

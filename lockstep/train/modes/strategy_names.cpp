@@ -28,7 +28,7 @@ std::string kind_of_module(const torch::nn::Module& module) {
   return name;
 }
 
-/// The operators that modules of libtorch without parameters call.
+/// The operators of libtorch's modules without parameters.
 std::vector<std::string> operators_of_kind(const std::string& kind) {
   static const std::map<std::string, std::vector<std::string>> table{
       {"ReLU", {"relu"}},
@@ -58,7 +58,7 @@ class TracedOperators {
     for (const auto& each : plan::named_operators(graph)) names_.insert(each.name);
   }
 
-  /// Whether some operator in `module` has this name; `here_alone`: of the module itself.
+  /// Whether an operator in `module` has this name; `here_alone`: only operators of the module itself.
   bool has(const std::string& module, const std::string& op, bool here_alone = false) const {
     return std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
       const auto dot = name.rfind('.');

@@ -1,4 +1,4 @@
-// Tensors that a loss has gradients for, and that are no parameters of the model: nobody trains them.
+// Tensors for which a loss has gradients, but which are not parameters of the model, so that they are not trained.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@ class Module;
 
 namespace lockstep::train {
 
-/// In words for people, with their shapes; empty: there are none. Tensors whose first size is `samples` are taken for
-/// inputs, whose gradients a loss may want. Error(invalid_argument) where the module has no parameters at all.
+/// A description for users, with shapes; empty: there are none. Tensors whose first size is `samples` are treated as
+/// inputs, whose gradients a loss may use. Error(invalid_argument) if the module has no parameters.
 std::string describe_stray_tensors(const at::Tensor& loss, const torch::nn::Module& module, std::int64_t samples);
 
 }  // namespace lockstep::train

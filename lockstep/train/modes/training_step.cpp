@@ -15,7 +15,7 @@
 namespace lockstep::train {
 namespace {
 
-// The sums of all ranks' losses, items and votes, on their way while backward runs.
+// The sums of all ranks' losses, items and votes, which are reduced while backward runs.
 class StepSums {
  public:
   StepSums(double loss, double items, const StepVotes& votes, const Group& group)
@@ -99,7 +99,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
   double own_loss = 0, own_items = 0;
   const bool meets = !options_.alone || request.want_global_loss || (request.step_in_epoch - 1) % kStepsAlone == 0;
   std::optional<StepSums> sums;
-  // Undefined rather than zero, as newer libtorch does: a parameter that no rank used is then left alone.
+  // Gradients become undefined and not zero, as in newer libtorch: a parameter that no rank used is then not updated.
   model_.module->zero_grad(/*set_to_none=*/true);
   for (std::int64_t i = 0; i < request.batches; ++i) {
     const bool last = i + 1 == request.batches;
@@ -142,7 +142,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     losses.overflow = !std::isfinite(sums->loss()) || !gradients_are_finite(*model_.module);
     leave_out_infinite(losses);
   }
-  if (request.leaving) request.leaving();  // where that parameter took no part
+  if (request.leaving) request.leaving();  // if that parameter was not used
   if (request.fault) request.fault(FaultPlace::reduced);
   if (losses.overflow) return losses;
   const double items = options_.alone ? own_items * ranks : sums->items();

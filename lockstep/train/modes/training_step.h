@@ -14,7 +14,8 @@
 
 namespace lockstep::train {
 
-/// What ranks agree on with the gradients of a step: to end because of a signal, to stop, to save, to evaluate.
+/// The decisions that ranks make together with the gradients of a step: to end because of a signal, to stop, to save,
+/// to evaluate.
 struct StepVotes {
   bool end = false;
   bool stop = false;
@@ -22,7 +23,7 @@ struct StepVotes {
   bool evaluate = false;
 };
 
-/// The points within a step of which callbacks are told.
+/// The points within a step at which callbacks are called.
 enum class StepPoint { before_backward, after_backward, before_update, after_update };
 
 struct StepRequest {
@@ -31,9 +32,9 @@ struct StepRequest {
   double lr = 0;
   std::optional<double> loss_scale = std::nullopt;  ///< of a loss scaler: an overflow then skips the update
   bool want_global_loss = false;
-  /// Somebody looks at this step's losses: not within a sink. Reading one makes the host wait for the device.
+  /// This step's losses are needed: false within a sink. Reading a loss makes the host wait for the device.
   bool want_losses = true;
-  std::function<StepVotes()> votes{};   ///< of this rank, asked before the step's last backward; empty: none
+  std::function<StepVotes()> votes{};   ///< of this rank, called before the step's last backward; empty: none
   std::function<void(StepPoint)> at{};  ///< called at these points, if there is one
   std::int64_t epoch = 0;               ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
@@ -44,25 +45,25 @@ struct StepRequest {
 };
 
 struct StepLosses {
-  std::optional<double> local;   ///< mean over this rank's items; none without, perhaps where nobody looks
-  std::optional<double> global;  ///< mean over all ranks' items: when asked for, and where it costs nothing
+  std::optional<double> local;   ///< mean over this rank's items; none without items, and perhaps if it is not needed
+  std::optional<double> global;  ///< mean over all ranks' items: if requested, or if it is available without cost
   /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
-  /// updated. The same on all ranks. The losses are left out where they are not finite.
+  /// updated. The same on all ranks. Losses that are not finite are left out.
   bool overflow = false;
-  StepVotes agreed{};  ///< those of any rank
+  StepVotes agreed{};  ///< the votes of any rank
 };
 
 /// Error(numeric) that names epoch, step and rank for a loss that is NaN or infinite.
 void require_finite(double loss, const StepRequest& request, int rank);
 
-/// Resets the losses that are NaN or infinite.
+/// Resets losses that are NaN or infinite.
 void leave_out_infinite(StepLosses& losses);
 
 /// The gradient is that of the mean loss over the items (Outcome::items) of all batches of all ranks. With S samples
 /// and I items in all of them, each batch's mean loss is scaled by its items * ranks / S before backward, DataParallel
 /// divides by the ranks, and where I is not S the gradients are scaled by S / I before the update. So ranks with fewer
-/// samples, or none, have the weight of their samples. Without parallel.gradients_mean it is `ranks` times that. A loss
-/// scale is one more factor, which is taken back together with S / I.
+/// samples, or none, have the weight of their samples. Without parallel.gradients_mean the gradient is `ranks` times
+/// larger. A loss scale is one more factor, which is removed together with S / I.
 class TrainingStep {
  public:
   static constexpr std::int64_t kStepsAlone = 10;
@@ -70,12 +71,12 @@ class TrainingStep {
   struct Options {
     ForwardOptions forward;
     double clip_norm = 0;           ///< 0 leaves the gradients as they are
-    bool forwards_nothing = false;  ///< forward also batches without samples: where forward has collectives
+    bool forwards_nothing = false;  ///< also run forward for batches without samples, because forward has collectives
     bool dense_gradients = false;   ///< one rank: sparse gradients become dense, as they do on several
-    /// No rank waits for another, but every kStepsAlone steps: gradients are those of the mean loss over this rank's
-    /// items, and votes count when ranks meet.
+    /// Ranks wait for each other only every kStepsAlone steps: gradients are those of the mean loss over this rank's
+    /// items, and votes count at the next synchronization.
     bool alone = false;
-    /// Updates what is on servers, with gradients times `scale`, if there is such; takes these gradients.
+    /// Updates parameters on servers, if there are any, with gradients times `scale`; consumes these gradients.
     std::function<void(double lr, double scale)> update_elsewhere{};
   };
 
@@ -87,7 +88,7 @@ class TrainingStep {
   StepLosses run(const StepRequest& request, samples::Batches& batches);
 
  private:
-  /// For an empty batch the loss is 0 if that is forwarded, and else undefined.
+  /// For an empty batch the loss is 0 if forward runs, and else undefined.
   Forwarded forward_checked(samples::Batch batch, const StepRequest& request) const;
 
   const Model& model_;

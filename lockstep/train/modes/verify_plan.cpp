@@ -15,10 +15,11 @@
 namespace lockstep::train {
 namespace {
 
-/// Closer than that the clock cannot tell, and data parallel is the simpler of the two: each rank has the whole model.
+/// The clock cannot resolve smaller differences. Data parallel is then preferred because it is simpler: each rank has
+/// the whole model.
 constexpr double kClearlyLess = 0.97;
 
-/// The median step; the first, which makes what later ones find, does not count.
+/// The median step. The first step does not count, because it allocates what later steps reuse.
 double measured_step(const RunConfig& config, const Program& program, const Group& group, int wanted) {
   const auto share = data_share(config, group);
   const auto data = load_train_data(config, program, share.index, share.count);
@@ -40,7 +41,7 @@ double measured_step(const RunConfig& config, const Program& program, const Grou
                  .step_in_epoch = 1},
                 *batches);
     });
-    if (i > 0) times.push_back(seconds);  // the first one warms up
+    if (i > 0) times.push_back(seconds);  // the first step is a warm-up
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];

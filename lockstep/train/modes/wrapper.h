@@ -1,5 +1,5 @@
-// parallel.wrapper: how a model is made parallel, by a name: in the words of MMEngine, as settings of ours, or by a
-// part of the user's.
+// parallel.wrapper: a named way to make a model parallel, which sets keys for a name of MMEngine, or calls a part of
+// the user.
 #pragma once
 
 #include <lockstep/train/parts.h>
@@ -9,11 +9,11 @@
 
 namespace lockstep::train {
 
-/// The wrappers that Lockstep brings.
+/// The wrappers of Lockstep.
 std::vector<WrapperPart> wrapper_parts();
 
-/// Sets the keys that the wrapper means, such as parallel.mode and parallel.buffers. Error(config) where they
-/// contradict parallel.mode stand_alone or auto.
+/// Sets the keys of the wrapper, such as parallel.mode and parallel.buffers. Error(config) if they contradict
+/// parallel.mode stand_alone or auto.
 void apply_wrapper(ParallelConfig& config);
 
 /// `plan`, and the wrapper's placements of the parameters that it does not mention. Error(invalid_argument) for
@@ -21,7 +21,8 @@ void apply_wrapper(ParallelConfig& config);
 ModulePlan with_wrapper_placements(ModulePlan plan, const WrapperConfig& config, const MeshLayout& mesh,
                                    const torch::nn::Module& module);
 
-/// How many parameters may be on their way while an operator computes; 0 with wrappers that place none.
+/// The number of parameters that may be in transfer while an operator computes; 0 for wrappers that place no
+/// parameters.
 std::size_t prefetch_of(const WrapperConfig& config);
 
 /// Lets the wrapper prepare the module. All ranks call it.

@@ -31,7 +31,7 @@ DividedUpdate::DividedUpdate(NamedParameters parameters, const MeshLayout& layou
   for (const auto& [name, parameter] : parameters_) {
     const auto placements = divided(parameter, layout);
     const bool whole = placements == placements_of(parameter);
-    // A copy: the part must not share memory with what backward reads.
+    // A copy: the part must not share memory with parameters that backward reads.
     parts_.emplace_back(name, whole ? parameter : redistribute(parameter.detach(), placements).clone());
   }
 }

@@ -9,20 +9,20 @@
 namespace lockstep::train {
 
 /// Each rank updates its part of the parameters, and gets the other parts by an all_gather; the optimizer's state is
-/// divided likewise. Results equal those of the whole optimizer, also of those that need the norms of whole parameters,
-/// because parts are global tensors. A parameter with fewer rows than ranks stays as it is.
+/// divided in the same way. Results equal those of the whole optimizer, also for optimizers that need the norms of
+/// whole parameters, because parts are global tensors. A parameter with fewer rows than ranks is not divided.
 class DividedUpdate {
  public:
   DividedUpdate(NamedParameters parameters, const MeshLayout& layout);
 
-  /// What the optimizer updates: global tensors of the parameters' names and sizes.
+  /// The tensors that the optimizer updates: global tensors of the parameters' names and sizes.
   const NamedParameters& parts() const { return parts_; }
 
-  /// Gives the parts their gradients: nothing is sent.
+  /// Sets the gradients of the parts, without communication.
   void take_gradients();
-  /// Gives the parameters the parts' values, and removes the parts' gradients. A collective.
+  /// Copies the parts' values to the parameters, and removes the parts' gradients. A collective.
   void share();
-  /// The reverse, after the parameters were loaded. Nothing is sent.
+  /// Copies the parameters' values to the parts, after the parameters were loaded, without communication.
   void take_values();
 
  private:

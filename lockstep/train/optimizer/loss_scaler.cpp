@@ -6,7 +6,7 @@
 namespace lockstep::train {
 namespace {
 
-// Of a dynamic scale of 65536 and factor 2, 64 halvings leave 2^-48: no gradient that is finite overflows then.
+// 64 halvings reduce a dynamic scale of 65536 with factor 2 to 2^-48: then no finite gradient overflows.
 constexpr std::int64_t kMostSkippedInARow = 64;
 
 }  // namespace

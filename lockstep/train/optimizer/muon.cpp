@@ -61,7 +61,7 @@ void update_matrix(at::Tensor& parameter, MatrixState& state, const MuonOptions&
   parameter.add_(update, -options.lr * rate_ratio(parameter, settings.adjust_lr));
 }
 
-/// As torch::optim::AdamW.
+/// The same update as torch::optim::AdamW.
 void update_other(at::Tensor& parameter, OtherState& state, const MuonOptions& options) {
   const auto& gradient = parameter.grad();
   const double beta1 = options.settings.betas.at(0), beta2 = options.settings.betas.at(1);

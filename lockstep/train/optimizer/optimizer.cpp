@@ -19,7 +19,7 @@ namespace {
 
 namespace optim = torch::optim;
 
-/// The tensors with the same settings.
+/// A group of tensors with the same settings.
 struct TensorGroup {
   ParameterSettings settings;
   std::vector<at::Tensor> tensors;
@@ -37,7 +37,7 @@ std::vector<TensorGroup> groups_of(const std::vector<ParameterSettings>& setting
   return groups;
 }
 
-/// From here on, set_learning_rate gives the group `factor` times the rate.
+/// After this call, set_learning_rate gives the group `factor` times the rate.
 void scale_rate(optim::OptimizerParamGroup& group, double factor, const std::string& name) {
   if (factor == 1 || scale_rate_of(group, factor)) return;
   fail(ErrorKind::unsupported, "optimizer.groups",
@@ -47,7 +47,7 @@ void scale_rate(optim::OptimizerParamGroup& group, double factor, const std::str
        factor, name);
 }
 
-/// Takes the groups of `optimizer`, with what it remembers.
+/// Moves the groups and the state of `optimizer` to this optimizer.
 void join(optim::Optimizer& whole, optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) whole.add_param_group(group);
   for (auto& [parameter, state] : optimizer.state()) whole.state()[parameter] = std::move(state);
@@ -94,7 +94,7 @@ std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
     if (!optimizer) {
       fail(ErrorKind::invalid_argument, "optimizer", "the part {} gave no optimizer, but nullptr", part.name);
     }
-    remembered_tensors(*optimizer);  // an error for a class whose state is not known, before there is any
+    remembered_tensors(*optimizer);  // throws for a class whose state is unknown, before there is any state
     for (auto& group : optimizer->param_groups()) scale_rate(group, settings.lr_factor, part.name);
     return optimizer;
   };

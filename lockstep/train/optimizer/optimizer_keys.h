@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-inline constexpr double kMostOptimizerRate = 1e6;  // more would leave float32 within some steps
+inline constexpr double kMostOptimizerRate = 1e6;  // a larger rate would overflow float32 within some steps
 
 inline void momentum_key(ConfigFields& fields, double& momentum) {
   fields.field("momentum", momentum, or_default(from_to_below(0, 1)), "share of the last update; null: the default");
@@ -27,7 +27,7 @@ inline void adapt_1d_key(ConfigFields& fields, bool& adapt_1d) {
                "false: parameters of one dimension are updated without the trust ratio");
 }
 
-/// A file cannot give another number; a program can.
+/// A file always gives two numbers, but a program may give another count.
 inline void require_two_betas(const std::vector<double>& betas) {
   if (betas.size() == 2) return;
   fail(ErrorKind::config, "config", "optimizer.betas must hold 2 numbers, it holds {}", betas.size());

@@ -1,4 +1,4 @@
-// The optimizers that Lockstep brings, as parts.
+// The optimizers of Lockstep, as parts.
 #pragma once
 
 #include <lockstep/train/parts.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::train {
 
-/// Those of all files in the list `optimizers` of train/CMakeLists.txt, in its order: optimizer/NAME.cpp (or
+/// The parts of all files in the list `optimizers` of train/CMakeLists.txt, in its order: optimizer/NAME.cpp (or
 /// NAME_parts.cpp) defines `std::vector<OptimizerPart> NAME_parts()`.
 std::vector<OptimizerPart> optimizer_parts();
 

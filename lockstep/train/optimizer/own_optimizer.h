@@ -1,4 +1,4 @@
-// What optimizer classes of Lockstep's own share: their base class, the steps over all parameters, and states of
+// The common code of Lockstep's own optimizer classes: their base class, the steps over all parameters, and states of
 // torch::optim as named tensors.
 #pragma once
 
@@ -24,8 +24,8 @@ class OwnOptimizer : public torch::optim::Optimizer, public OptimizerMemory {
   using Optimizer::Optimizer;
 };
 
-/// Calls `update` with each parameter that has a gradient, and the options of its group. Returns what `closure`, if
-/// there is one, gives before.
+/// Calls `update` with each parameter that has a gradient, and the options of its group. Calls `closure` before, if
+/// there is one, and returns its result.
 template <typename Options, typename Update>
 at::Tensor step_over(std::vector<torch::optim::OptimizerParamGroup>& groups,
                      const torch::optim::Optimizer::LossClosure& closure, const Update& update) {
@@ -44,7 +44,7 @@ at::Tensor step_over(std::vector<torch::optim::OptimizerParamGroup>& groups,
   return loss;
 }
 
-/// The options of the parameter's group; nullptr for a tensor of none.
+/// The options of the parameter's group; nullptr for a tensor without a group.
 const torch::optim::OptimizerOptions* options_for(const torch::optim::Optimizer& optimizer,
                                                   const at::Tensor& parameter);
 
@@ -58,7 +58,7 @@ State& state_for(Map& states, const at::Tensor& parameter) {
 
 [[noreturn]] void fail_foreign_state(const torch::optim::OptimizerParamState& state);
 
-/// The state of a parameter; nullptr without one. Error(unsupported) for one of another class.
+/// The state of a parameter; nullptr without one. Error(unsupported) for a state of another class.
 template <typename State>
 const State* find_state(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
   const auto& states = optimizer.state();
@@ -73,19 +73,19 @@ const State* find_state(const torch::optim::Optimizer& optimizer, const at::Tens
 void put_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
                std::unique_ptr<torch::optim::OptimizerParamState> state);
 
-// What OptimizerMemory::memory_of gives and load_memory_of takes.
+// The tensors that OptimizerMemory::memory_of returns and load_memory_of accepts.
 
-/// An undefined tensor is none.
+/// An undefined tensor is not added.
 void add_field(NamedTensors& fields, std::string_view name, const at::Tensor& tensor);
 void add_step(NamedTensors& fields, std::int64_t step);
-/// Undefined where there is none.
+/// Undefined if there is no such tensor.
 at::Tensor take_field(NamedTensors& fields, std::string_view name);
 /// A copy of a saved tensor with the dtype, device and layout of the parameter.
 at::Tensor like_parameter(const at::Tensor& saved, const at::Tensor& parameter);
 
 /// momentum_buffer: of SGD, LARS and Muon. `state` may be nullptr.
 NamedTensors fields_of_momentum(const torch::optim::SGDParamState* state);
-/// nullptr where there is none.
+/// nullptr if there is no such tensor.
 std::unique_ptr<torch::optim::SGDParamState> take_momentum(NamedTensors& fields, const at::Tensor& parameter);
 
 [[noreturn]] void fail_amsgrad();

@@ -17,7 +17,7 @@ constexpr std::string_view kGroupsKey = "optimizer.groups";
 constexpr std::string_view kEntryForm = "{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}";
 constexpr std::string_view kBias = "bias", kWeight = "weight";
 
-/// An entry as it is written.
+/// An entry in its written form.
 struct GroupConfig {
   ConfigNode match;
   std::optional<double> lr_factor;
@@ -101,7 +101,7 @@ std::set<std::string, std::less<>> layers_of_matrices(const NamedParameters& par
   return layers;
 }
 
-/// By optimizer.no_decay alone.
+/// The result of optimizer.no_decay alone.
 std::function<bool(std::string_view, const at::Tensor&)> decay_exception(const std::vector<std::string>& no_decay,
                                                                          const NamedParameters& parameters) {
   const auto given = [&](std::string_view which) { return std::ranges::find(no_decay, which) != no_decay.end(); };

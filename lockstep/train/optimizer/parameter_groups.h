@@ -21,9 +21,9 @@ struct GroupRule {
   FilePosition position;
 };
 
-/// optimizer.groups as it is meant. Error(config) with file and line for anything but a list of
-/// {match: PATTERN or [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}, where `lr` may take the place of
-/// lr_factor, and `name` names another optimizer, whose keys follow.
+/// The parsed value of optimizer.groups. Error(config) with file and line for anything but a list of {match: PATTERN or
+/// [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}, where `lr` may take the place of lr_factor, and `name`
+/// names another optimizer, whose keys follow.
 std::vector<GroupRule> group_rules(const OptimizerConfig& config);
 
 /// The settings of one parameter.
@@ -38,19 +38,19 @@ struct ParameterSettings {
 /// The section with the optimizer that an entry of optimizer.groups names.
 OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry);
 
-/// The settings of each of `parameters`, which are all that are trained. The first entry of optimizer.groups that
-/// matches a name counts. Weight decay is that of the entry if it gives one; else 0 if optimizer.no_decay covers the
+/// The settings of each of `parameters`, which are all trained parameters. The first entry of optimizer.groups that
+/// matches a name counts. Weight decay is the value of the entry if it has one; else 0 if optimizer.no_decay covers the
 /// parameter; else optimizer.weight_decay. By optimizer.no_decay, of parameters with at most one dimension,
 ///   biases: are those whose name ends in "bias";
 ///   norms:  are all others, and the biases of layers whose `weight` has at most one dimension, too;
 /// so [norms, biases] covers all of them, whatever their names. Error(config) for a pattern that matches no name.
 std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters);
 
-/// The section without those patterns of optimizer.groups that match none of `parameters`, which are a part of what is
-/// trained. Their settings stay what they are.
+/// The section without those patterns of optimizer.groups that match none of `parameters`, which are a part of the
+/// trained parameters. Their settings do not change.
 OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParameters& parameters);
 
-/// One line for each distinct setting, with what it is for; empty where all parameters have the same.
+/// One line for each distinct setting, with its parameters; empty if all parameters have the same settings.
 std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters);
 
 }  // namespace lockstep::train

@@ -21,7 +21,8 @@ struct RowOptions : torch::optim::OptimizerCloneableOptions<RowOptions>, ScaledR
   void set_lr(const double rate) override { lr = rate; }
 };
 
-/// Of one parameter: tensors shaped like it, as many as its rule has (rows::state_names), and its number of steps.
+/// The state of one parameter: tensors of the same shape, one for each of rows::state_names of its rule, and its number
+/// of steps.
 struct RowState : torch::optim::OptimizerCloneableParamState<RowState> {
   rows::Rule rule = rows::Rule::sgd;
   std::array<at::Tensor, 2> tensors{};

@@ -40,7 +40,7 @@ rows::RuleSettings rule_settings(const OptimizerConfig& config, rows::Rule rule)
   return settings;
 }
 
-/// Before the first step, which would be the first to need it. Tables that are elsewhere have no memory here.
+/// Checked before the first step, which would allocate the memory. Tables on servers need no memory here.
 void require_memory_of_state(const std::vector<at::Tensor>& parameters, rows::Rule rule) {
   std::int64_t numbers = 0;
   for (const auto& parameter : parameters) {

@@ -1,4 +1,4 @@
-// Learning rates as pure functions of the step number: nothing to save, nothing to restore.
+// Learning rates as pure functions of the step number: there is no state to save or restore.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Schedule {
 ///                a(s, base_lr, t / P) for t <= P, then a(base_lr, e, min(1, (t - P) / (T - 1 - P)))
 ///                (Smith and Topin, "Super-Convergence", 2018; the rates of torch's OneCycleLR with two phases, whose
 ///                last step has the rate e). It has no other warm-up, and does not change the momentum.
-///   own:         own(t). Error(numeric) where that is negative or no number.
+///   own:         own(t). Error(numeric) if that is negative or not a number.
 /// Decays count from the start of the run, not from the end of the warm-up.
 double learning_rate(const Schedule& schedule, std::int64_t t);
 

@@ -28,7 +28,7 @@ std::int64_t steps_in(const std::string& unit, const ScheduleSpan& span) {
   return unit == "epochs" ? span.steps_per_epoch : 1;
 }
 
-/// Of that kind and of the run.
+/// The options of that kind and the values of the run.
 Schedule schedule_of(ScheduleKind kind, const ScheduleSpan& span) {
   Schedule schedule;
   schedule.kind = kind;

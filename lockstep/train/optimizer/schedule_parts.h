@@ -1,4 +1,4 @@
-// The schedules that Lockstep brings, as parts.
+// The schedules of Lockstep, as parts.
 #pragma once
 
 #include <lockstep/train/parts.h>

@@ -38,7 +38,7 @@ NamedTensors fields_of(const optim::RMSpropParamState* state) {
   return fields;
 }
 
-/// libtorch's Adagrad has a state before the first update, too, which is made from the configuration.
+/// libtorch's Adagrad has a state already before the first update, made from the configuration.
 NamedTensors fields_of(const optim::AdagradParamState* state) {
   NamedTensors fields;
   if (state == nullptr || state->step() == 0) return fields;
@@ -68,7 +68,7 @@ std::unique_ptr<optim::AdamWParamState> take(NamedTensors& saved, const at::Tens
   return take_moments<optim::AdamWParamState>(saved, parameter);
 }
 
-/// With momentum, or centered, there must be tensors that the run before may not have had.
+/// With momentum, or centered, tensors are required that the previous run may not have had.
 template <>
 std::unique_ptr<optim::RMSpropParamState> take(NamedTensors& saved, const at::Tensor& parameter,
                                                const optim::OptimizerOptions& defaults) {
@@ -103,7 +103,7 @@ std::unique_ptr<optim::AdagradParamState> take(NamedTensors& saved, const at::Te
 
 // --- the classes ----------------------------------------------------------------------------------------------------
 
-/// Options whose class libtorch's optimizers know, with a ScaledRate that all copies keep.
+/// Options of a class that libtorch's optimizers accept, with a ScaledRate that all copies keep.
 template <typename Options>
 struct Scaled final : Options, ScaledRate {
   Scaled(const Options& options, double factor) : Options(options), ScaledRate{factor} {}

@@ -1,4 +1,4 @@
-// What Lockstep knows of the optimizer classes of torch::optim: their state as named tensors, and the rates of groups.
+// Adapters for the optimizer classes of torch::optim: their state as named tensors, and the rates of groups.
 #pragma once
 
 #include <lockstep/train/optimizer.h>
@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// One class, and what is derived from it.
 struct TorchOptimizer {
   bool (*is)(const torch::optim::Optimizer& optimizer);
-  /// As in optimizer.name. Error(unsupported) for options with which the state cannot be saved.
+  /// The name as in optimizer.name. Error(unsupported) for options with which the state cannot be saved.
   std::string (*name)(const torch::optim::Optimizer& optimizer);
   /// Replaces the options by ones with a ScaledRate; false for options of another class.
   bool (*scale_rate)(torch::optim::OptimizerParamGroup& group, double factor);
@@ -24,10 +24,10 @@ struct TorchOptimizer {
   void (*load_memory_of)(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, NamedTensors& saved);
 };
 
-/// The class of `optimizer`. Error(unsupported) for one that is none of these.
+/// The class of `optimizer`. Error(unsupported) for another class.
 const TorchOptimizer& torch_optimizer_of(const torch::optim::Optimizer& optimizer);
 
-/// Gives the group a ScaledRate of that factor; false where its options have a class that is not known.
+/// Gives the group a ScaledRate of that factor; false if its options have an unknown class.
 bool scale_rate_of(torch::optim::OptimizerParamGroup& group, double factor);
 
 }  // namespace lockstep::train

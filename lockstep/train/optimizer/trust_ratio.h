@@ -1,4 +1,4 @@
-// What LAMB and LARS share: the ratio of two norms.
+// The trust ratio of LAMB and LARS: the ratio of two norms.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -23,8 +23,8 @@ std::vector<std::size_t> owners_of(const ParameterShards& shards) {
   return owners;
 }
 
-/// What the ranks together know of the state of all parameters: "<parameter>.<field>" -> dtype as in safetensors, and
-/// "<parameter>.step" -> a number. A collective.
+/// The combined information of all ranks about the state of all parameters: "<parameter>.<field>" -> dtype as in
+/// safetensors, and "<parameter>.step" -> a number. A collective.
 nlohmann::json agree_on_fields(const NamedTensors& of_pieces, const ParameterShards& shards,
                                const NamedParameters& parameters) {
   auto fields = nlohmann::json::object();
@@ -91,7 +91,7 @@ void add_sharded_state(SavedState& saved, const torch::optim::Optimizer& optimiz
   }
 }
 
-/// Error(data) for what no parameter of the optimizer has a place for, or has in another shape.
+/// Error(data) for tensors that belong to no parameter of the optimizer, or that have another shape.
 void require_places(const NamedTensors& outline, const torch::optim::Optimizer& optimizer,
                     const NamedParameters& parameters) {
   auto left = outline;

@@ -25,23 +25,23 @@ class Updater {
   /// above 0 and theirs is larger. `at` is called around the update itself, if there is one.
   void step(double lr, double clip_norm, const std::function<void(StepPoint)>& at = {});
 
-  /// For those who update otherwise than by step(): the optimizer of all parameters, if there are no shards, and the
-  /// learning rate of its next update.
+  /// For updates without step(): the optimizer of all parameters, if there are no shards, and the learning rate of its
+  /// next update.
   torch::optim::Optimizer& whole_optimizer() { return *optimizer_; }
   void take_rate(double lr);
 
-  /// Adds this state, named as in checkpoint.h: with shards, as each rank holds its part.
+  /// Adds this state, named as in checkpoint.h; with shards, each rank adds its part.
   void add_state(SavedState& saved) const;
-  /// Loads a state that was saved with shards or without, by any number of ranks: `outline` is of its tensors, without
-  /// "optimizer.". Each rank reads its parts. The module has its parameters already. Error(data) as
+  /// Loads a state that was saved with shards or without, by any number of ranks: `outline` describes its tensors,
+  /// without "optimizer.". Each rank reads its parts. The module must have its parameters already. Error(data) as
   /// load_optimizer_state.
   void load(StateSource& source, const NamedTensors& outline);
 
-  /// As optimizer_state; empty with shards.
+  /// The same as optimizer_state; empty with shards.
   NamedTensors state() const;
 
-  /// With shards that have backups, this rank's part of the state; nullopt without. Takes it: nothing is
-  /// updated any more then. Not a collective.
+  /// With shards that have backups, this rank's part of the state; nullopt without. Moves the state out: no update may
+  /// follow. Not a collective.
   std::optional<ShardParts> take_shard_parts();
 
  private:

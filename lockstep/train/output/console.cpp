@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
-// Set by `lockstep run` when it shows on a terminal what this process writes to a pipe.
+// Set by `lockstep run` when it shows the output of this process, which is a pipe, on a terminal.
 std::optional<std::int64_t> columns_behind_pipe() {
   struct stat out {};
   if (::fstat(STDOUT_FILENO, &out) != 0 || !S_ISFIFO(out.st_mode)) return std::nullopt;
@@ -87,13 +87,13 @@ void Console::end_progress() {
   put("\n");
 }
 
-// The console only informs: nobody's reading (`... | head -1`) or a full disk behind it ends no run.
+// The console only informs: a closed pipe (`... | head -1`) or a full disk must not end the run.
 void Console::put(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
   const auto words =
       fmt::format("the console's output cannot be written ({}): training goes on, and says the same in the log",
                   std::generic_category().message(errno));
-  ::__fpurge(stdout);  // what is left would be tried again at the end of the process
+  ::__fpurge(stdout);  // stdio would write the rest again at the end of the process
   shown_ = false;
   style_ = ProgressStyle::off;
   bar_.clear();

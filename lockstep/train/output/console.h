@@ -18,11 +18,11 @@ ProgressStyle progress_style(std::string_view progress, bool is_terminal);
 /// Whether a user sees stdout on a terminal, also through the pipe of a `lockstep run`; false for mpirun's terminals.
 bool stdout_is_terminal();
 
-/// Whether that user wants colours: the variable NO_COLOR is empty or not set (no-color.org).
+/// Whether the user wants colours: the variable NO_COLOR is empty or not set (no-color.org).
 bool wants_colours();
 
-/// Not thread-safe. A console that is not `shown` discards everything; so does one whose output could not be written,
-/// which is said once on stderr and in the log.
+/// Not thread-safe. A console that is not `shown` discards all output. So does a console after a failed write, which is
+/// reported once on stderr and in the log.
 class Console {
  public:
   /// `colours`: lines that begin with "warning:" or "done:" are coloured.
@@ -33,16 +33,16 @@ class Console {
 
   ProgressStyle style() const { return style_; }
 
-  /// `text` as a line of its own, above the bar.
+  /// Writes `text` as a separate line above the bar.
   void line(std::string_view text);
 
-  /// Shows `text` as the state of progress in place of the one before.
+  /// Shows `text` as the state of progress and replaces the previous one.
   void progress(std::string_view text);
 
   /// Leaves the bar as it is and starts a new line.
   void end_progress();
 
-  /// Takes the bar away, where what it shows comes to no end.
+  /// Removes the bar when its progress will not reach the end.
   void clear_progress();
 
  private:

@@ -66,8 +66,8 @@ struct Panel {
   double bottom;
 };
 constexpr Panel kLossPanel{46, 404}, kMetricPanel{474, 604};
-constexpr double kMuch = 50;              // times the least value: a linear axis would show nothing of the small ones
-constexpr std::size_t kMostPoints = 800;  // more than there are pixels: values are averaged first
+constexpr double kMuch = 50;              // times the least value: a linear axis would not show the small values
+constexpr std::size_t kMostPoints = 800;  // more points than pixels: values are averaged first
 constexpr std::string_view kPaleBlue = "#a9c4e6", kBlue = "#1f5fa8", kOrange = "#d9701a";
 
 struct Plane {
@@ -99,8 +99,8 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return out;
 }
 
-// Means over about a thirtieth of the run, of as many points before as after each, so fewer towards the ends: a mean of
-// what came before alone lags behind a loss that falls, most of all at the start.
+// Centred means over about a thirtieth of the run, with fewer points near the ends: a mean of only the preceding points
+// lags behind a falling loss, most of all at the start.
 std::vector<Point> smoothed(const std::vector<Point>& points) {
   std::vector<double> sums{0};
   for (const auto& p : points) sums.push_back(sums.back() + p.y);
@@ -141,7 +141,7 @@ std::string axes(const Plane& plane, std::string_view name) {
   return out + svg::text({20, middle}, "middle", name, fmt::format("transform=\"rotate(-90 20 {:.1f})\"", middle));
 }
 
-// Where the epoch of the metrics changes; only as many as there is room for.
+// The steps at which the epoch of the metrics changes; only as many as there is room for.
 std::string epoch_marks(const Plane& plane, std::span<const MetricsLine> lines) {
   constexpr double kRoom = 60;
   std::string out;
@@ -203,7 +203,7 @@ std::string drawn_metric(std::span<const Evaluation> evaluations) {
   return "";
 }
 
-/// Over the same steps as the loss.
+/// The metric is drawn over the same steps as the loss.
 std::string metric_plot(const Axis& steps, std::span<const Evaluation> evaluations, const std::string& metric) {
   std::vector<Point> points;
   for (const auto& evaluation : evaluations) {

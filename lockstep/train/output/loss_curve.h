@@ -17,12 +17,12 @@ namespace lockstep::train {
 /// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
 /// and a dot for the loss of each evaluation; the axis is logarithmic where the largest value is 50 times the least.
 /// Below it a metric of the evaluations, accuracy or the first by name, if they have some. `lines` ascend by step;
-/// without lines the picture says that.
+/// without lines the picture has a text about that.
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title);
 
-/// Draws the picture again from the metrics file at the end, and after an epoch as long as drawing, which takes longer
-/// with more lines, stays below a hundredth of the run's time.
+/// Draws the picture again from the metrics file at the end, and after an epoch as long as the time for drawing, which
+/// grows with the number of lines, stays below a hundredth of the run's time.
 class LossCurve final : public Callback {
  public:
   /// `evaluations`: of the parts of the run before this process.

@@ -1,4 +1,4 @@
-// The writer and reader of metrics lines as JSON, with the rate of samples since the line before.
+// The writer and reader of metrics lines as JSON, with the rate of samples since the previous line.
 #include <lockstep/train/output/metrics.h>
 
 #include <nlohmann/json.hpp>

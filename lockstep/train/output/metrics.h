@@ -13,8 +13,8 @@
 namespace lockstep::train {
 
 /// One line: {"epoch":1,"step":1,"loss":2.3,"lr":0.01,"samples_per_s":812.5}. `step` counts from 1 over the whole run,
-/// `loss` is the mean over all ranks' samples of that step, `samples_per_s` is that of all ranks since the line
-/// before.
+/// `loss` is the mean over all ranks' samples of that step, `samples_per_s` is the rate of all ranks since the previous
+/// line.
 struct MetricsLine {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
@@ -29,8 +29,8 @@ std::string to_json(const MetricsLine& line);
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
 
 /// Appends to `file` the lines of a run that continues after `steps_done` steps (StepLines). `logged` is the last of
-/// those steps that needs a line: the line is written in before_run if the process that should have written it died
-/// first, and no line before it is missing.
+/// those steps that needs a line: before_run writes the line if the previous process ended before it wrote it. Only
+/// this last line can be missing.
 class MetricsFile final : public Callback {
  public:
   MetricsFile(const std::filesystem::path& file, std::int64_t every, std::int64_t steps_done,

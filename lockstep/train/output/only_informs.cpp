@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Why the file system refused; nullopt: it did not.
+/// The error of the file system; nullopt: there was none.
 std::optional<std::string> refusal_of(const std::function<void()>& write) {
   try {
     write();

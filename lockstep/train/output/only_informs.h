@@ -1,4 +1,4 @@
-// Output that only informs people: where it cannot be written, the run goes on without it.
+// Output that only informs users: if it cannot be written, the run continues without it.
 #pragma once
 
 #include <lockstep/train/callback.h>
@@ -9,14 +9,15 @@
 
 namespace lockstep::train {
 
-/// One kind of such output. Not thread-safe.
+/// One kind of optional output. Not thread-safe.
 class OnlyInforms {
  public:
-  /// `what`: its name for people, such as "loss.svg".
+  /// `what`: its name in messages, such as "loss.svg".
   explicit OnlyInforms(std::string what) : what_(std::move(what)) {}
 
-  /// Calls `write`, which makes no collective. What the file system refuses is said once to the run's people, and once
-  /// more when it comes to work again; every call tries. Whether it was written. Other exceptions pass.
+  /// Calls `write`, which makes no collective. Errors of the file system are reported once, and again when a write
+  /// succeeds after them; every call tries to write. Returns whether the output was written. Other exceptions
+  /// propagate.
   bool write(const RunView& run, const std::function<void()>& write);
 
  private:

@@ -1,4 +1,4 @@
-// WORK_DIR/pictures/: what tasks show of a model after each evaluation.
+// WORK_DIR/pictures/: the pictures of tasks after each evaluation.
 #pragma once
 
 #include <lockstep/train/callback.h>

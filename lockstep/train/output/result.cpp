@@ -21,7 +21,7 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
     for (const auto& [name, value] : result.evaluation->metrics) json["eval_" + name] = value;
     json["eval_loss"] = result.evaluation->loss;
     json["eval_samples"] = result.evaluation->samples;
-    // By the name alone as well, as MindOCR's and MMEngine's users know them.
+    // Also under the name alone, which users of MindOCR and MMEngine expect.
     for (const auto& [name, value] : result.evaluation->metrics) json.emplace(name, value);
   }
   json["samples_per_s"] = result.samples_per_s;
@@ -32,7 +32,7 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
   json["epochs"] = result.epochs;
   json["seconds"] = result.seconds;
   if (is_served_mode(config.parallel) && most_ahead(config.parallel.server)) {
-    json["consistency"] = config.parallel.server.consistency;  // another run gets other numbers
+    json["consistency"] = config.parallel.server.consistency;  // another run has different results
   }
   if (!result.stopped.empty()) json["stopped"] = result.stopped;
   json["backend"] = result.backend;

@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-/// The step that a line is of; nullopt: it is none.
+/// The step of a line; nullopt: it is not a valid line.
 std::optional<std::int64_t> step_of_line(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;

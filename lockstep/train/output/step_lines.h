@@ -1,4 +1,4 @@
-// A file of JSON lines, each of which has the "step" of a run that it is of.
+// A file of JSON lines, each with its "step" of the run.
 #pragma once
 
 #include <lockstep/train/output/only_informs.h>
@@ -11,14 +11,14 @@
 
 namespace lockstep::train {
 
-/// Goes on after `steps_done` steps: later lines, of a part of the run that has to be done again, are removed first, as
-/// is all from the first line that is none (a killed process may leave half of one). Each line is written to the system
-/// at once; one that cannot be written is lost, and said (OnlyInforms). Not thread-safe.
+/// Continues after `steps_done` steps. Later lines belong to a part of the run that is repeated, and are removed first.
+/// Everything from the first invalid line on is also removed (a killed process may leave half a line). Each line is
+/// written to the system at once; a line that cannot be written is lost, and reported (OnlyInforms). Not thread-safe.
 class StepLines {
  public:
   StepLines(std::filesystem::path file, std::int64_t steps_done);
 
-  /// Opens the file, and is repeated by each write() that finds it closed.
+  /// Opens the file. Each write() calls it again if the file is closed.
   void open(const RunView& run);
   /// The step of the last line that open() kept; 0: none, or it could not be opened.
   std::int64_t last_kept() const { return last_kept_; }
@@ -29,7 +29,7 @@ class StepLines {
   void open_now();
 
   std::filesystem::path path_;
-  std::int64_t steps_done_;  ///< up to where lines count that are in the file
+  std::int64_t steps_done_;  ///< lines in the file count up to this step
   std::int64_t last_kept_ = 0;
   OnlyInforms informs_;
   std::optional<GrowingFile> file_;

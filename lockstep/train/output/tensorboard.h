@@ -14,20 +14,21 @@
 namespace lockstep::train {
 
 /// Writes train/loss, train/lr and train/samples_per_s at the steps of metrics.jsonl (every `every` steps, 0: none),
-/// with its values, and evaluation/... for each evaluation. Viewers see each at once. What cannot be written is lost,
-/// and said (OnlyInforms).
+/// with its values, and evaluation/... for each evaluation. Viewers see each value at once. Values that cannot be
+/// written are lost, and reported (OnlyInforms).
 class TensorBoardLog final : public Callback {
  public:
   TensorBoardLog(std::filesystem::path folder, std::int64_t every);
 
   std::string name() const override { return "tensorboard"; }
-  /// Goes on after the steps of the run in a new file; at step 0 the files of another run are removed. What the process
-  /// before may not have written (the last of those steps, evaluations since then) is written again in its place.
+  /// Continues after the steps of the run in a new file; at step 0 the files of another run are removed. Values that
+  /// the previous process may not have written (the last of those steps, evaluations since then) are written again at
+  /// their steps.
   void before_run(RunView& run) override;
   void after_step(RunView& run, const StepReport& report) override;
   void after_evaluation(RunView& run, const Evaluation& evaluation) override;
 
-  /// From before_run on, for more. `values` makes no collective.
+  /// Writes further values, from before_run on. `values` makes no collective.
   void add(const RunView& run, const std::function<void(EventFile&)>& values);
 
  private:
@@ -35,7 +36,7 @@ class TensorBoardLog final : public Callback {
 
   std::filesystem::path folder_;
   std::int64_t every_;
-  std::int64_t first_ = 0;  ///< the first step whose values may be missing in the files that are there
+  std::int64_t first_ = 0;  ///< the first step whose values may be missing in the existing files
   OnlyInforms informs_;
   std::optional<EventFile> file_;
   std::int64_t samples_ = 0;  ///< since the last step that was written

@@ -30,7 +30,7 @@ std::string_view text_at(std::string_view texts, std::uint64_t offset) {
   return rest.substr(0, std::min(rest.find('\0'), rest.size()));
 }
 
-/// The header of the program that runs: what a library must have to be loaded here.
+/// The header of the running program: a library must have equal values to be loadable.
 Elf64_Ehdr header_of_this_program() {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   Elf64_Ehdr header{};

@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-/// A 64-bit ELF file for this machine. Reads only what is asked for, and trusts no number in the file.
+/// A 64-bit ELF file for this machine. Reads only the requested parts, and checks every number in the file.
 class ElfFile {
  public:
   /// Error(io) for a file that cannot be read, Error(data) for one that is not a shared library for this machine.

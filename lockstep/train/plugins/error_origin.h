@@ -1,4 +1,4 @@
-// Parts of a plugin whose exceptions say which plugin and which part they come from.
+// Parts of a plugin whose exceptions name the plugin and the part.
 #pragma once
 
 #include <lockstep/train/parts.h>
@@ -8,12 +8,12 @@
 
 namespace lockstep::train {
 
-/// Throws the exception that is handled again, with `who` ("libmine.so, model net") before its message: an Error of the
-/// same kind, or std::runtime_error. What ranks tell each other (timeout, peer_lost, mismatch) is not a mistake of a
-/// part, and goes on as it is. For catch blocks.
+/// Rethrows the current exception with `who` ("libmine.so, model net") before its message: an Error of the same kind,
+/// or std::runtime_error. Errors between ranks (timeout, peer_lost, mismatch) are not mistakes of a part, and are
+/// rethrown unchanged. For catch blocks.
 [[noreturn]] void rethrow_with(const std::string& who);
 
-/// What `call` returns; exceptions as by rethrow_with().
+/// Returns the result of `call`; exceptions as by rethrow_with().
 template <typename Call>
 auto call_from(const std::string& who, const Call& call) {
   try {
@@ -23,7 +23,7 @@ auto call_from(const std::string& who, const Call& call) {
   }
 }
 
-/// The same function, whose exceptions are those of `who`; an empty one stays empty.
+/// The same function, whose exceptions name `who`; an empty function stays empty.
 template <typename Result, typename... Arguments>
 std::function<Result(Arguments...)> with_error_origin(std::function<Result(Arguments...)> function,
                                                       const std::string& who) {
@@ -33,16 +33,16 @@ std::function<Result(Arguments...)> with_error_origin(std::function<Result(Argum
   };
 }
 
-/// The same object for whoever calls it, but for its exceptions. nullptr stays nullptr.
+/// An object with the same behaviour, except for its exceptions. nullptr stays nullptr.
 std::shared_ptr<Task> with_error_origin(std::shared_ptr<Task> task, const std::string& who);
 std::shared_ptr<const samples::Dataset> with_error_origin(std::shared_ptr<const samples::Dataset> dataset,
                                                           const std::string& who);
 std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const std::string& who);
 
-/// The parts with all that they make. `library` is the name of the plugin's file.
+/// The parts, and all objects that they make. `library` is the name of the plugin's file.
 template <typename Part>
 Part part_with_error_origin(Part part, const std::string& /*library*/) {
-  return part;  // a kind that has no overload below
+  return part;  // a kind without an overload below
 }
 ModelPart part_with_error_origin(ModelPart part, const std::string& library);
 DataPart part_with_error_origin(DataPart part, const std::string& library);

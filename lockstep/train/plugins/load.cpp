@@ -37,7 +37,7 @@ bool fits(std::string_view version, std::string_view other) {
   return version.substr(0, version.rfind('.')) == other.substr(0, other.rfind('.'));
 }
 
-/// Error(data) unless the plugin was built with what this process runs.
+/// Error(data) unless the plugin was built with the versions that this process runs.
 void require_same_versions(std::string_view section) {
   constexpr std::string_view kFix = "build it again with the headers of this one";
   for (std::size_t at = 0; at + sizeof(detail::PluginMark) <= section.size(); at += sizeof(detail::PluginMark)) {
@@ -71,7 +71,7 @@ void check_file(const fs::path& file) {
   }
 }
 
-/// dlerror() reads "FILE: undefined symbol: NAME", with the name as the linker knows it.
+/// dlerror() reads "FILE: undefined symbol: NAME", with the linker's form of the name.
 std::string reason_of_loader() {
   const char* text = dlerror();
   std::string reason = text == nullptr ? "unknown reason" : text;
@@ -84,7 +84,7 @@ std::string reason_of_loader() {
 
 PluginEntry load(const fs::path& file) {
   check_file(file);
-  // Symbols are resolved before anything of the library runs. It is never closed: what it made may outlive the run.
+  // Symbols are resolved before anything of the library runs. It is never closed: its objects may outlive the run.
   void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
   auto* entry = reinterpret_cast<PluginEntry>(dlsym(library, kEntry));
@@ -92,7 +92,7 @@ PluginEntry load(const fs::path& file) {
   return entry;
 }
 
-/// Adds what a plugin brings to `parts`. `origins`: the plugin of each part, by kind and name.
+/// Adds the parts of a plugin to `parts`. `origins`: the plugin of each part, by kind and name.
 void add(Parts& parts, Parts brought, const std::string& library, std::map<std::string, std::string>& origins) {
   for_each_kind([&](std::string_view kind, std::string_view section, auto member) {
     auto& list = parts.*member;
@@ -129,7 +129,7 @@ std::vector<std::pair<std::string, FilePosition>> plugin_names(const ConfigSourc
   return result;
 }
 
-/// Relative to the file that names them.
+/// Resolves paths relative to the file that names them.
 void place_plugins(ConfigSource& source) {
   for (auto& [key, value] : source.root.entries) {
     if (key != "plugins") continue;

@@ -9,12 +9,12 @@
 namespace lockstep::train {
 
 /// `parts`, and those of the plugins that the key `plugins` of `source` names. The libraries stay loaded until the
-/// process ends: what they made may live that long. Error(config) with file and line, and the plugin's name, before
-/// anything of it runs: for a file that is missing or no shared library, that does not export lockstep_plugin(), was
-/// built with another Lockstep or libtorch (both versions are named), or uses what is in no library; then for a part
-/// that is there already, and for what lockstep_plugin() throws.
-/// A path that a file gives is relative to the folder of that file, as `base` is, and becomes so in `source`; where
-/// nothing is there, and on the command line, it is relative to the current folder.
+/// process ends, because their objects may exist until then. Error(config) with file and line, and the plugin's name,
+/// before any code of it runs: for a file that is missing or is not a shared library, that does not export
+/// lockstep_plugin(), was built with another Lockstep or libtorch (both versions are named), or uses a symbol that no
+/// library has; then for a part that already exists, and for exceptions of lockstep_plugin(). A path in a file is
+/// relative to the folder of that file, like `base`, and is changed so in `source`. If there is no such file, and on
+/// the command line, a path is relative to the current folder.
 std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> parts, ConfigSource& source);
 
 }  // namespace lockstep::train

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, ".pth files hold littl
 constexpr auto kPickle = "data.pkl"sv, kStorages = "data/"sv;
 constexpr std::uint64_t kLongestByteOrder = 16;
 
-/// The folder of the pickle. Error(data) where there is none, or more than one.
+/// The folder of the pickle. Error(data) if there is no pickle, or more than one.
 std::string find_folder(const ZipEntries& entries, const PthError& wrong) {
   const std::string* found = nullptr;
   for (const auto& [name, entry] : entries) {
@@ -40,8 +40,8 @@ bool begins_as_mindspore(std::string_view begin) {
 }  // namespace
 
 WeightsFormat weights_format(std::string_view begin) {
-  // A safetensors file begins with a length, which may look like anything, and has '{' behind it; there a zip archive
-  // has the number of a compression, and 0x7B is none.
+  // A safetensors file begins with a length, which may be any bytes, followed by '{'; at that offset a zip archive has
+  // the number of a compression method, and 0x7B is not one.
   if (begin.starts_with("PK\x03\x04"sv) && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::pth;
   if (is_old_archive(begin)) return WeightsFormat::old_pth;
   constexpr std::size_t kTarMagic = 257;

@@ -1,7 +1,7 @@
 // A file of torch.save (.pth, .pt): a pickle, which describes tensors, and their storages. Needs no libtorch.
 //
 // It is a zip archive, in which all entries are in one folder, whatever its name: data.pkl; data/KEY for each storage;
-// byteorder (since PyTorch 2.1). Or it has the form of before (old_archive.h).
+// byteorder (since PyTorch 2.1). Or it has the older form (old_archive.h).
 #pragma once
 
 #include <lockstep/train/pth/old_archive.h>
@@ -18,18 +18,18 @@
 namespace lockstep::train {
 
 enum class WeightsFormat : std::uint8_t {
-  safetensors,  ///< or anything else that is none of the others
+  safetensors,  ///< or any other file
   pth,          ///< a zip archive
-  old_pth,      ///< what torch.save wrote before PyTorch 1.6
-  oldest_pth,   ///< what it wrote before PyTorch 0.1.10: a tar archive, which is not read
+  old_pth,      ///< the form of torch.save before PyTorch 1.6
+  oldest_pth,   ///< the form before PyTorch 0.1.10: a tar archive, which is not supported
   mindspore,    ///< a checkpoint of MindSpore (mindspore.h), perhaps encrypted
 };
 
-/// Bytes of a file from which weights_format() knows its format.
+/// The number of first bytes that weights_format() needs.
 inline constexpr std::size_t kFormatBytes = 512;
 WeightsFormat weights_format(std::string_view begin);
 
-/// A file's state dict, and what is needed to read its storages.
+/// A file's state dict, and the reader of its storages.
 class PthArchive {
  public:
   /// Reads and checks all but the storages. `place`: the keys of the state dict in it (read_state_dict). Error(data)

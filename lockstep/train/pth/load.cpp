@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Bytes: views of them may have different dtypes.
+/// A tensor of bytes, because views of it may have different dtypes.
 at::Tensor read_storage(const PthArchive& archive, const StoredTensor& tensor) {
   const auto bytes = archive.storage_bytes(tensor);
   auto storage = torch::empty({static_cast<std::int64_t>(bytes)}, torch::kByte);
@@ -30,7 +30,7 @@ at::Tensor view_of(const at::Tensor& storage, const StoredTensor& tensor) {
   return elements.as_strided(tensor.sizes, tensor.strides, tensor.offset);
 }
 
-/// Such bytes are bools of another tensor, too.
+/// The same bytes may also be bools of another tensor.
 void require_bools(const at::Tensor& storage, const StoredTensor& tensor, const std::filesystem::path& path) {
   if (storage.numel() == 0 || storage.max().item<std::uint8_t>() <= 1) return;
   throw Error(ErrorKind::data, "pth",

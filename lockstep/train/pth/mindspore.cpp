@@ -16,7 +16,7 @@ using namespace std::string_view_literals;
 
 struct MindsporeType {
   std::string_view name;
-  std::string_view dtype;  ///< empty: of no tensor here
+  std::string_view dtype;  ///< empty: a type that no tensor has here
   std::uint64_t bytes = 0;
 };
 
@@ -44,7 +44,7 @@ constexpr std::uint64_t kMostTypeBytes = 64;
 constexpr auto kChecksum = "crc_num"sv;
 constexpr std::uint64_t kChecksumBytes = 17;
 
-/// A part of the file that holds one message.
+/// The range of one message in the file.
 struct Span {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -174,7 +174,7 @@ class MindsporeReader {
     }
   }
 
-  /// Integers without their field's number, behind each other.
+  /// Packed integers: values without field numbers, one after the other.
   void read_packed(Span span, MindsporeValue& value) const {
     std::string bytes = text_in(span, kMostMindsporeSizes * 10, "list of sizes");
     std::uint64_t number = 0;
@@ -202,7 +202,7 @@ class MindsporeReader {
     const bool shown =
         std::ranges::none_of(value.tag, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
     if (!shown) wrong_("the name \"{}\" has control characters", cut_text(value.tag));
-    // Of an embedding in a cache: the parameter's name, and a number.
+    // An entry of an embedding in a cache: the parameter's name, and a number.
     if (const auto key = value.tag.find(".__param_key__"); key != std::string::npos) value.tag.resize(key);
     return value;
   }
@@ -223,7 +223,7 @@ class MindsporeReader {
       file_.others.emplace(value.tag, other);
       return;
     }
-    // Of old files: a plain number.
+    // An entry of old files: a plain number.
     if (value.sizes.size() == 1 && value.sizes[0] == 0 && value.content.end - value.content.begin == type->bytes) {
       value.sizes.clear();
     }
@@ -245,7 +245,7 @@ class MindsporeReader {
     open_ = true;
   }
 
-  /// The last tensor has no more pieces.
+  /// Ends the last tensor: no more pieces follow.
   void finish() {
     if (!std::exchange(open_, false)) return;
     const auto& tensor = file_.tensors.back();

@@ -2,9 +2,9 @@
 //
 // The file is a message of protobuf: Checkpoint { repeated Value value = 1 }, with Value { string tag = 1; TensorProto
 // tensor = 2 or MapTensorProto maptensor = 3 } and TensorProto { repeated int64 dims = 1; string tensor_type = 2; bytes
-// tensor_content = 3 }. Its writer appends one Checkpoint for each piece of a parameter, and such messages behind each
-// other are one message, too. Pieces of a large tensor follow each other under one tag, each with the sizes of the
-// whole. With crc_check the file ends with "crc_num" and 10 bytes: the CRC-32 of all before, highest byte first.
+// tensor_content = 3 }. Its writer appends one Checkpoint for each piece of a parameter, and a concatenation of such
+// messages is one message, too. Pieces of a large tensor are consecutive under one tag, each with the sizes of the
+// whole tensor. With crc_check the file ends with "crc_num" and 10 bytes: the CRC-32 of all before, highest byte first.
 #pragma once
 
 #include <lockstep/train/pth/pth_error.h>
@@ -20,27 +20,27 @@ namespace lockstep::train {
 struct MindsporeTensor {
   std::string name;
   std::string dtype;                ///< as in safetensors_header.h
-  std::vector<std::int64_t> sizes;  ///< at most kMostMindsporeSizes; the bytes of the pieces are those they need
+  std::vector<std::int64_t> sizes;  ///< at most kMostMindsporeSizes; the pieces have as many bytes as needed
   struct Piece {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
   };
-  std::vector<Piece> pieces;  ///< in the file, row-major when put together
+  std::vector<Piece> pieces;  ///< in the file, row-major when concatenated
 };
 
 inline constexpr std::size_t kMostMindsporeSizes = 16;
 
 struct MindsporeFile {
   std::vector<MindsporeTensor> tensors;  ///< in the order of the file, names unique
-  /// What else there is under each other name, e.g. "a text".
+  /// Descriptions of the other entries by name, e.g. "a text".
   std::map<std::string, std::string, std::less<>> others;
 };
 
-/// Whether a file that begins with these bytes was encrypted by MindSpore; 4 are enough.
+/// Whether a file that begins with these bytes was encrypted by MindSpore; 4 bytes are enough.
 bool is_encrypted_mindspore(std::string_view begin);
 
-/// All but the tensors' bytes, of which the pieces do not overlap. Error(data) for what breaks the format, for a file
-/// that was cut short or encrypted, and where the checksum is there and does not fit.
+/// Reads everything except the tensors' bytes, whose pieces do not overlap. Error(data) for an invalid format, for a
+/// file that is truncated or encrypted, and for a wrong checksum, if there is one.
 MindsporeFile read_mindspore_file(const ByteSource& source, const PthError& wrong);
 
 }  // namespace lockstep::train

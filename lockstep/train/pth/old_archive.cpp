@@ -43,7 +43,7 @@ std::uint64_t read_number(const ByteSource& source, std::uint64_t from) {
 }
 
 std::vector<char> read_begin(const ByteSource& source) {
-  constexpr std::uint64_t kOthers = 4096;  // of the pickles beside the object's, but for the list of keys
+  constexpr std::uint64_t kOthers = 4096;  // limit of each pickle except the object and the list of keys
   std::vector<char> text(std::min(source.size, kMaxPickle + kOthers));
   source.read(0, text);
   return text;
@@ -63,13 +63,13 @@ OldArchive read_old_archive(const ByteSource& source, const PthError& wrong) {
   OldArchive found;
   found.text = read_begin(source);
   Pickles pickles({found.text.data(), found.text.size()}, wrong);
-  pickles.next();  // the magic number, by which the form was known
+  pickles.next();  // the magic number, by which the form was recognized
   const auto version = pickles.next();
   const auto* number = std::get_if<std::int64_t>(&version[version.root]);
   if (number == nullptr || *number != kVersion) {
     wrong("it is of a version of torch.save's old format that is not known; {}", kSavePlainly);
   }
-  pickles.next();  // facts about the writer's machine: values are little-endian whatever it was
+  pickles.next();  // facts about the writer's machine: values are little-endian on every machine
   found.pickle = pickles.next();
   const auto list = pickles.next();
   const auto* keys = std::get_if<PickleList>(&list[list.root]);

@@ -18,7 +18,7 @@ struct KnownName {
 
 PickleValue elements(std::string_view dtype, std::uint32_t bytes) { return PickleElements{dtype, bytes, false}; }
 
-/// Of dtypes that no tensor here has, storages are known by their sizes, so that what is behind them is found.
+/// For dtypes that no tensor has here, the table has the element sizes of storages, so that the next storage is found.
 const std::array<KnownName, 49>& known_names() {
   static const std::array<KnownName, 49> kNames = {{
       {"collections", "OrderedDict", PickleFunction::ordered_dict},
@@ -74,7 +74,7 @@ const std::array<KnownName, 49>& known_names() {
   return kNames;
 }
 
-/// The machine that a pickle is a program for.
+/// The virtual machine that runs the program of a pickle.
 class Machine {
  public:
   Machine(std::string_view text, const PthError& wrong) : text_(text), wrong_(wrong) {}
@@ -148,7 +148,7 @@ class Machine {
     }
   }
 
-  /// The last values, in the order in which they were pushed.
+  /// Pops the last values, in the order in which they were pushed.
   std::vector<PickleRef> pop_last(std::size_t count) {
     if (stack_.size() - floor() < count) damaged("its stack is empty");
     std::vector<PickleRef> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
@@ -178,7 +178,8 @@ class Machine {
 
   // ---- the memo
 
-  // Picklers number what they remember from 0, so numbers and memory are bounded by the text; some may be left out.
+  // Picklers number memo entries from 0, so numbers and memory are bounded by the length of the text; some numbers may
+  // be left out.
   void remember(std::uint64_t number) {
     if (number > text_.size()) damaged("it numbers more than it can remember");
     if (number >= memo_.size()) memo_.resize(number + 1);
@@ -209,7 +210,7 @@ class Machine {
   }
 
   void append(const std::vector<PickleRef>& items) {
-    if (std::holds_alternative<PickleObject>(pickle_.values[top()])) return;  // what such a list holds is not wanted
+    if (std::holds_alternative<PickleObject>(pickle_.values[top()])) return;  // the list's content is not needed
     auto& list = expect<PickleList>(top(), "it appends to what is not a list").items;
     list.insert(list.end(), items.begin(), items.end());
   }
@@ -234,7 +235,7 @@ class Machine {
   void push_name(PickleRef module_ref, PickleRef name_ref) {
     const auto module = expect<std::string_view>(module_ref, "a class's module is not a text");
     const auto name = expect<std::string_view>(name_ref, "a class's name is not a text");
-    // Storages of devices have classes in modules of their own, and the same names.
+    // Storages of devices have classes of the same names in other modules.
     const bool of_device = module.starts_with("torch.") && name.ends_with("Storage");
     const auto* found = std::ranges::find_if(known_names(), [&](const KnownName& each) {
       return each.name == name && (each.module == module || (of_device && each.module == "torch"));
@@ -255,7 +256,7 @@ class Machine {
 
   bool is_tensor(PickleRef ref) const { return std::holds_alternative<PickleTensor>(pickle_.values[ref]); }
 
-  /// [(key, value), ...], as old OrderedDicts were made; nullopt where it is something else.
+  /// [(key, value), ...], the form of old OrderedDicts; nullopt for other values.
   std::optional<PickleDict> dict_of_pairs(PickleRef ref) const {
     const auto* list = std::get_if<PickleList>(&pickle_.values[ref]);
     if (list == nullptr) return std::nullopt;
@@ -270,7 +271,7 @@ class Machine {
     return dict;
   }
 
-  /// What a known function makes of these arguments; nullopt where they are not those of torch.
+  /// The result of a known function for these arguments; nullopt if they are not torch's arguments.
   std::optional<PickleValue> made_by(PickleFunction function, PickleRef argument) const {
     const auto& arguments = std::get<PickleTuple>(pickle_.values[argument]).items;
     const auto count = arguments.size();
@@ -332,13 +333,14 @@ class Machine {
     push_object(items.front());
   }
 
-  /// Attributes: of an object; of an OrderedDict, a state dict's `_metadata`, which names the versions of modules.
+  /// Sets attributes of an object. For an OrderedDict they are a state dict's `_metadata`, which has the versions of
+  /// modules.
   void set_state() {
     const auto state = pop();
     if (auto* object = std::get_if<PickleObject>(&pickle_.values[top()])) object->state = state;
   }
 
-  /// Carries out one opcode; false after the last.
+  /// Runs one opcode; false after the last one.
   bool step(std::uint8_t opcode) {
     switch (opcode) {
       case 0x80: require_protocol(take_byte()); break;                                 // PROTO
@@ -421,7 +423,7 @@ std::string kind_of(const Pickle& pickle, PickleRef ref) {
       "None",      "a truth value", "a number", "a number", "a number",   "a text",
       "bytes",     "a tuple",       "a list",   "a dict",   "a function", "a class of storages or a dtype",
       "a storage", "a tensor"};
-  constexpr int kMostCalls = 8;  // of what a call has made
+  constexpr int kMostCalls = 8;  // nested calls on the result of a call
   for (int i = 0; i < kMostCalls; ++i) {
     const auto* object = std::get_if<PickleObject>(&pickle[ref]);
     if (object == nullptr) break;

@@ -1,9 +1,9 @@
-// The pickle in a file of torch.save, as plain values. Nothing in it is run: the few classes and functions that a state
-// dict is made of are known here as names only, and what any other one would have made is an opaque value.
+// The pickle in a file of torch.save, as plain values. No Python code runs: the few classes and functions of a state
+// dict are known here only by name, and the result of any other function is an opaque value.
 //
 // A pickle is a program without jumps for a machine with a stack and a numbered memory (the "memo"). Its opcodes are
-// described in Python's Lib/pickletools.py; those of protocols 2 to 5 are understood here.
-// What it builds may contain itself, so values are kept in one table and refer to each other by their numbers.
+// described in Python's Lib/pickletools.py; this reader supports protocols 2 to 5. A value may contain itself, so
+// values are kept in one table and refer to each other by their numbers.
 #pragma once
 
 #include <lockstep/train/pth/pth_error.h>
@@ -35,27 +35,27 @@ struct PickleList {
 struct PickleDict {
   std::vector<PickleRef> items;
 };
-/// A class or function by its name, of which nothing else is known; both are texts.
+/// A class or function of which only the name is known; both are texts.
 struct PickleGlobal {
   PickleRef module = 0;
   PickleRef name = 0;
 };
-/// What a class or function would have made, which is never called.
+/// The result of a class or function, which is never called.
 struct PickleObject {
-  PickleRef of = 0;        ///< what would have been called
-  PickleRef contents = 0;  ///< the PickleDict of the items that were set in it; 0: none were
-  PickleRef state = 0;     ///< its attributes; 0: none were set
+  PickleRef of = 0;        ///< the class or function
+  PickleRef contents = 0;  ///< the PickleDict of the items that were set in it; 0: none
+  PickleRef state = 0;     ///< its attributes; 0: none
 };
-/// A storage: the tuple that describes it, ("storage", class, key, location, elements), not looked at.
+/// A storage: the tuple that describes it, ("storage", class, key, location, elements), not checked.
 struct PickleStorage {
   PickleRef description = 0;
 };
-/// How Python's torch would make a tensor, with torch._utils._rebuild_tensor and the like.
+/// The function that makes a tensor in Python: torch._utils._rebuild_tensor or a similar one.
 enum class TensorForm : std::uint8_t {
   typed,    ///< storage, offset, sizes, strides, ...: _rebuild_tensor and _rebuild_tensor_v2
   untyped,  ///< the same, with the dtype as the seventh: _rebuild_tensor_v3
 };
-/// A tensor: the tuple of those arguments, not looked at but for their number.
+/// A tensor: the tuple of those arguments. Only their number is checked.
 struct PickleTensor {
   PickleRef arguments = 0;
   TensorForm form = TensorForm::typed;
@@ -75,7 +75,7 @@ enum class PickleFunction : std::uint8_t {
   rebuild_parameter,
   rebuild_from_type,
 };
-/// An integer that 64 bits do not hold.
+/// An integer that does not fit into 64 bits.
 struct PickleLargeInteger {};
 
 using PickleValue = std::variant<std::monostate, bool, std::int64_t, PickleLargeInteger, double, std::string_view,
@@ -83,7 +83,7 @@ using PickleValue = std::variant<std::monostate, bool, std::int64_t, PickleLarge
                                  PickleStorage, PickleTensor, PickleGlobal, PickleObject>;
 
 struct Pickle {
-  std::vector<PickleValue> values;  ///< texts are parts of the pickle's; the first is None
+  std::vector<PickleValue> values;  ///< texts are views of the pickle's text; the first value is None
   PickleRef root = 0;
 
   const PickleValue& operator[](PickleRef ref) const { return values[ref]; }
@@ -92,19 +92,19 @@ struct Pickle {
 /// "None", "a number", "a dict", "an argparse.Namespace", ...: for messages.
 std::string kind_of(const Pickle& pickle, PickleRef ref);
 
-/// The items of a dict, or those that were set in an object, which may be of a class derived from dict; nullptr: none.
+/// The items of a dict, or the items set in an object, whose class may be derived from dict; nullptr: none.
 const PickleDict* find_items(const Pickle& pickle, PickleRef ref);
 
 struct PickleRead {
   Pickle pickle;
-  std::size_t bytes = 0;  ///< of the text that it took
+  std::size_t bytes = 0;  ///< the length of the pickle in the text
 };
 
 /// Reads the pickle that `text` begins with; `text` must outlive the result. Time and memory are proportional to its
-/// length. Error(data) names the byte where the pickle breaks a rule.
+/// length. Error(data) names the byte at which the pickle is invalid.
 PickleRead read_first_pickle(std::string_view text, const PthError& wrong);
 
-/// The same, of which nothing may be left.
+/// The same; the pickle must end at the end of the text.
 Pickle read_pickle(std::string_view text, const PthError& wrong);
 
 }  // namespace lockstep::train

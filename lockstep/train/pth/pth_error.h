@@ -1,4 +1,4 @@
-// How the readers of .pth files report what is wrong with one.
+// The errors of the readers of .pth files.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -25,7 +25,8 @@ class PthError {
   std::filesystem::path file_;
 };
 
-/// How to get a file that can be read. It does not advise to load this one: torch.load runs what a file asks for.
+/// Advice on how to get a readable file. It does not suggest to load this file, because torch.load runs code from a
+/// file.
 inline constexpr std::string_view kSavePlainly =
     "save a plain state dict with Python: torch.save(model.state_dict(), \"weights.pth\")";
 

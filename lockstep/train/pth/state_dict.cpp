@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What people call the state dict in a checkpoint, the usual one first.
+/// The usual keys of the state dict in a checkpoint, the most usual first.
 constexpr std::array<std::string_view, 10> kKeys = {"state_dict",  "model_state_dict", "model",  "module",
                                                     "net",         "network",          "params", "weights",
                                                     "model_state", "net_state_dict"};
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 10> kReadDtypes = {"F64", "F32", "F16", "
 constexpr int kMostNested = 8;  // a dict may contain itself
 constexpr std::size_t kMostShown = 10;
 
-/// The value under `key`, which Python would find: the one set last. 0: none.
+/// The value under `key`, as in Python the one that was set last. 0: none.
 PickleRef value_under(const Pickle& pickle, const PickleDict& dict, std::string_view key) {
   PickleRef found = 0;
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
@@ -38,12 +38,12 @@ bool holds_tensors(const Pickle& pickle, const PickleDict& dict) {
   return false;
 }
 
-/// Finds dicts of tensors. Looks at each dict once, whatever leads to it.
+/// Searches for dicts of tensors. Visits each dict once, even if several paths lead to it.
 class DictFinder {
  public:
   explicit DictFinder(const Pickle& pickle) : pickle_(pickle) {}
 
-  /// Whether this is such a dict, or leads to one by keys that are usual.
+  /// Whether this is such a dict, or contains one under usual keys.
   bool leads_to_tensors(const PickleDict* dict, int depth = 0) {
     if (dict == nullptr || depth == kMostNested) return false;
     const auto [known, is_new] = known_.emplace(dict, false);
@@ -55,7 +55,7 @@ class DictFinder {
     return known_[dict] = found;
   }
 
-  /// The keys of a dict behind which there are tensors, of those that are texts: the first few.
+  /// The first few text keys of a dict under which there are tensors.
   std::vector<std::string_view> keys_to_tensors(const PickleDict& dict) {
     std::map<std::string_view, PickleRef> last;
     for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
@@ -101,7 +101,7 @@ std::string name_of_place(const std::string& place) {
 const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std::string& place,
                          const PthError& wrong) {
   for (std::string_view rest = place; !rest.empty();) {
-    // A key may have dots itself: the longest that is there counts.
+    // A key may contain dots: the longest existing key counts.
     auto key = rest;
     auto found = value_under(pickle, *dict, key);
     for (auto dot = key.rfind('.'); found == 0 && dot != std::string_view::npos; dot = key.rfind('.')) {
@@ -122,13 +122,13 @@ const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std
   return dict;
 }
 
-/// Reads the tensors of one dict, and complains about them by name.
+/// Reads the tensors of one dict, and reports errors by name.
 class TensorReader {
  public:
   TensorReader(const Pickle& pickle, const StorageSizes& storages, const PthError& wrong)
       : pickle_(pickle), storages_(storages), wrong_(wrong) {}
 
-  /// Why the tensor is not read; empty where it is one for read().
+  /// The reason why the tensor is not read; empty if read() accepts it.
   std::string obstacle(std::string_view name, const PickleTensor& tensor) {
     name_ = name;
     const auto& arguments = std::get<PickleTuple>(pickle_[tensor.arguments]).items;
@@ -138,7 +138,7 @@ class TensorReader {
     }
     const auto* storage = std::get_if<PickleStorage>(&pickle_[arguments[0]]);
     const auto* description = storage == nullptr ? nullptr : std::get_if<PickleTuple>(&pickle_[storage->description]);
-    if (description == nullptr || description->items.size() < 2) return "";  // which read() complains of
+    if (description == nullptr || description->items.size() < 2) return "";  // read() reports it
     for (const auto ref : {untyped ? arguments[6] : description->items[1], description->items[1]}) {
       const auto* elements = std::get_if<PickleElements>(&pickle_[ref]);
       if (elements == nullptr && std::holds_alternative<PickleGlobal>(pickle_[ref])) {
@@ -203,13 +203,13 @@ class TensorReader {
     return values;
   }
 
-  // Metadata say that the values in the file are to be negated or conjugated first.
+  // Metadata may require that values in the file are negated or conjugated first.
   bool is_plain(PickleRef metadata) const {
     const auto* dict = std::get_if<PickleDict>(&pickle_[metadata]);
     return dict != nullptr ? dict->items.empty() : std::holds_alternative<std::monostate>(pickle_[metadata]);
   }
 
-  /// Sets the storage, and the dtype where the storage has it; returns the number of elements.
+  /// Sets the storage, and the dtype if the storage has one; returns the number of elements.
   std::int64_t read_storage(const PickleStorage& storage, StoredTensor& tensor) {
     const auto& description = expect<PickleTuple>(storage.description, "storage").items;
     if (description.size() != 5 && description.size() != 6) {
@@ -292,7 +292,7 @@ StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, co
   StateDict state;
   DictFinder finder(pickle);
   const auto enter = [&](std::string_view key) {
-    for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {  // what nothing here can make anything of
+    for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {  // entries that are not supported
       const auto* name = std::get_if<std::string_view>(&pickle[dict->items[i]]);
       if (name == nullptr || *name == key || !std::holds_alternative<PickleObject>(pickle[dict->items[i + 1]]))
         continue;

@@ -1,4 +1,4 @@
-// The state dict in a pickle of torch.save: which dict it is, and what each of its tensors is made of.
+// The state dict in a pickle of torch.save: the choice of the dict, and the description of each of its tensors.
 #pragma once
 
 #include <lockstep/train/pth/pickle.h>
@@ -22,13 +22,13 @@ struct StoredTensor {
   std::string storage;                ///< the storage's key
 };
 
-/// More than any model's; bounds what the sizes that tensors share can take.
+/// More than any model has; bounds the memory for sizes that tensors share.
 inline constexpr std::size_t kMaxStoredDimensions = 16;
 
 struct StateDict {
   std::vector<StoredTensor> tensors;  ///< in the order of the file, names unique
   std::string place;  ///< the keys that lead to it, e.g. "state_dict"; empty: the file is the state dict
-  /// What is beside these tensors under each other name: "a number", or why a tensor is not read.
+  /// Descriptions of the other entries by name: "a number", or the reason why a tensor is not read.
   std::map<std::string, std::string, std::less<>> others;
 };
 
@@ -37,12 +37,12 @@ using StorageSizes = std::map<std::string, std::uint64_t, std::less<>>;
 
 /// The state dict is the dict to which the keys of `place` lead ("net", or "model.net"). Without it: the whole pickle,
 /// or the dict in it under a key that is usual (state_dict, model_state_dict, model, module, net, ...: the first of
-/// them that is there), perhaps several times, or the only dict of tensors there is. Error(data) where that holds no
-/// tensors, names what it holds and a remedy, and for tensors that do not fit their storages.
+/// them that is there), perhaps several times, or the only dict of tensors there is. Error(data) if that dict has no
+/// tensors; the message names its content and a remedy. Error(data) also for tensors that do not fit their storages.
 StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const std::string& place,
                           const PthError& wrong);
 
-/// Bytes of one element of each storage that the pickle names, by key; none of those whose class is unknown.
+/// Bytes of one element of each storage that the pickle names, by key; without storages of an unknown class.
 std::map<std::string, std::uint32_t, std::less<>> element_bytes_of_storages(const Pickle& pickle);
 
 }  // namespace lockstep::train

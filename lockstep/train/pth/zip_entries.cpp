@@ -34,14 +34,14 @@ std::string read_text(const ByteSource& source, std::uint64_t from, std::uint64_
   return text;
 }
 
-/// Where the directory is.
+/// The position of the directory.
 struct Directory {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
   std::uint64_t entries = 0;
 };
 
-/// Where the end record begins: the last one whose comment fills the rest of the file.
+/// The offset of the end record: the last one whose comment fills the rest of the file.
 std::uint64_t find_end(const ByteSource& source, const PthError& wrong) {
   const auto tail_bytes = std::min(source.size, kEndBytes + kLongestComment);
   const auto tail = read_text(source, source.size - tail_bytes, tail_bytes);
@@ -79,7 +79,7 @@ Directory find_directory(const ByteSource& source, const PthError& wrong) {
   return found;
 }
 
-/// An entry as the directory has it; its bytes begin somewhere behind `header`.
+/// An entry of the directory; its bytes begin after its local header at `header`.
 struct Listed {
   std::string name;
   std::uint64_t header = 0;
@@ -127,7 +127,7 @@ Listed take_entry(std::string_view& directory, const PthError& wrong) {
   return entry;
 }
 
-/// Where the entry's bytes begin. They and the header before them are to end at `limit`.
+/// The offset of the entry's bytes. They and the header before them must end at `limit`.
 std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSource& source, const PthError& wrong) {
   const auto outside = [&] {
     wrong("the entry \"{}\" reaches beyond its place: the file is damaged or was cut short", cut_text(entry.name));
@@ -159,7 +159,7 @@ ZipEntries read_zip_entries(const ByteSource& source, const PthError& wrong) {
   ZipEntries entries;
   for (std::size_t i = 0; i < listed.size(); ++i) {
     const auto& entry = listed[i];
-    // The next entry's place is what the file says, and not checked yet.
+    // The next entry's offset is from the file and not checked yet.
     const auto limit = i + 1 < listed.size() ? std::min(listed[i + 1].header, place.begin) : place.begin;
     const ZipEntry found{begin_of(entry, limit, source, wrong), entry.size, entry.crc, entry.method != 0};
     if (!entries.emplace(entry.name, found).second) wrong("the entry \"{}\" is there twice", cut_text(entry.name));

@@ -78,7 +78,7 @@ void BufferRing::add_to(ShardParts& parts) const {
   parts.shards.own[kOwnBuffers] = in_step_ ? before_ : pack();
   parts.shards.copy[kOwnBuffers] = copy_;
   if (!in_step_ || !finished_) return;
-  // An optimizer in shards has more to say of the next step, or nothing of it is there.
+  // Parts of the next step exist only if the sharded optimizer also has its part of that step.
   if (!parts.layout.parameters.empty() && !parts.next) return;
   if (!parts.next) parts.next.emplace();
   parts.next->own[kOwnBuffers] = sent_;

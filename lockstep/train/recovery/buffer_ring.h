@@ -1,4 +1,4 @@
-// Copies of buffers that differ between ranks, for recovery: the next rank keeps a copy in case a rank dies.
+// Copies of buffers that differ between ranks, for recovery: the next rank keeps a copy in case a rank is lost.
 //
 // A rank's buffers after the forward of a step are sent to the next rank while backward runs, and have arrived there
 // before that rank's last gradients are sent. So once any rank has completed a step, which needs all gradients, the
@@ -23,13 +23,14 @@ std::string buffers_key(int rank);
 
 class BufferRing {
  public:
-  /// At this time all ranks have the same buffers.
+  /// Requires that all ranks have the same buffers at construction.
   BufferRing(std::shared_ptr<torch::nn::Module> module, const Group& group);
 
-  /// Takes the buffers of this rank, and the copy of the other's, from a state that has them.
+  /// Loads the buffers of this rank, and the copy of the previous rank's buffers, from a state that has them.
   void load(StateSource& state);
 
-  /// In a step: at its beginning, after the last forward, before the last gradients leave, and after the update.
+  /// Calls in a step: at its beginning, after the last forward, before the last gradients are sent, and after the
+  /// update.
   void begin_step();
   void start();
   void finish();

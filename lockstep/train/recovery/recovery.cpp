@@ -21,7 +21,7 @@ RecoveryState recovery_state_of(const Kept& kept) {
   return recovery_state;
 }
 
-// Every rank's part goes from the rank that has it to all; one of them keeps them and makes the whole.
+// Each part is sent from the rank that has it to all ranks; one rank keeps the parts and assembles the whole state.
 StateChoice agree_on_parts(Kept& kept, const Group& group) {
   std::vector<ShardRecoveryState> recovery_states;
   for (const auto& text : gather_texts(to_json(recovery_state_of(kept.parts)), group)) {
@@ -101,7 +101,8 @@ RunResult run_with_recovery(std::optional<Group>& group, const std::function<Run
       group->abort(error.what());
       throw;
     }
-    // As it would now: nobody would hear of it while this rank waits for others, who may never come.
+    // The signal ends this process at once: while the rank waits for other ranks, which may never join, no code would
+    // read the signal.
     if (kept.signal) std::raise(*std::exchange(kept.signal, std::nullopt));
     log_warning("ranks were lost; this one keeps its state and waits for those that take their places: {}", reason);
     Group lost = std::move(*group);

@@ -16,21 +16,21 @@ namespace lockstep::train {
 
 /// The state that a rank keeps while it has no group.
 struct Kept {
-  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
+  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< not triggered yet
   std::optional<Checkpoint> state;                                                  ///< see Session::salvage
-  std::optional<KeptParts> parts;            ///< instead, where the ranks have it together: see Session::salvage_parts
-  std::optional<UnverifiedStep> unverified;  ///< not yet compared with a repeated step on all ranks
-  std::optional<int> signal;                 ///< that asked this rank to end before the group was lost
-  std::optional<RunResult> result;           ///< once there is one; only the other ranks had not reached the end
+  std::optional<KeptParts> parts;  ///< instead, if each rank has only parts of the state: see Session::salvage_parts
+  std::optional<UnverifiedStep> unverified;  ///< a step that was not yet compared with its repetition on all ranks
+  std::optional<int> signal;                 ///< a stop signal that arrived before the group was lost
+  std::optional<RunResult> result;           ///< the result, if this rank reached the end before the other ranks
 };
 
-/// Compares all ranks' states, and gives the most advanced one to all (also in `kept`). nullopt, and nothing kept,
-/// when there is no valid one: the checkpoint is used next. A collective.
+/// Compares all ranks' states, and sends the most advanced one to all ranks (also in `kept`). nullopt, with an empty
+/// `kept`, when there is no valid state: the checkpoint is used next. A collective.
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console);
 
-/// Calls `part` with the group; and, when it fails because ranks were lost, with the group of the next generation,
-/// which `group` is then. Without one when the job was completed meanwhile.
-/// Other errors end the run in this process: the other ranks continue without it.
+/// Calls `part` with the group; and again with the group of the next generation, which replaces `group`, each time that
+/// it fails because ranks were lost. `group` is empty if the job was completed meanwhile. Other errors end the run in
+/// this process: the other ranks continue without it.
 RunResult run_with_recovery(std::optional<Group>& group, const std::function<RunResult(const Group&, Kept&)>& part);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// The rules by which ranks choose a state: the furthest step, equal hashes at each step; a step that only one rank
-// has completed is made again and compared.
+// The rules by which ranks choose a state: the furthest step, equal hashes at each step; a step that only one rank has
+// completed is repeated and compared.
 #include <lockstep/base/error.h>
 #include <lockstep/train/recovery/recovery_state.h>
 
@@ -17,8 +17,8 @@ auto progress_of(const RecoveryState& recovery_state) {
   return std::tuple(recovery_state.step, recovery_state.epoch, recovery_state.evaluations);
 }
 
-/// "after step 12 the state of rank 2 ... differs from that of rank 0 ..."; empty when those who are at one step hold
-/// the same.
+/// "after step 12 the state of rank 2 ... differs from that of rank 0 ..."; empty when ranks at the same step have
+/// equal states.
 std::string find_difference(const std::vector<RecoveryState>& recovery_states) {
   std::map<std::int64_t, int> first_at;
   for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
@@ -33,7 +33,8 @@ std::string find_difference(const std::vector<RecoveryState>& recovery_states) {
   return {};
 }
 
-/// Of an unverified step and those who have made it, or have heard of another result; empty when there is none.
+/// The contradiction between an unverified step and the ranks that completed it or received another result; empty when
+/// there is none.
 std::string find_refuted_step(const std::vector<RecoveryState>& recovery_states) {
   for (const RecoveryState& heard : recovery_states) {
     if (!heard.unverified) continue;
@@ -56,7 +57,7 @@ std::string find_refuted_step(const std::vector<RecoveryState>& recovery_states)
   return {};
 }
 
-/// What some rank has heard of the step after `step`.
+/// The unverified result of the step after `step` that some rank has received.
 std::optional<UnverifiedStep> unverified_after(const std::vector<RecoveryState>& recovery_states, std::int64_t step) {
   for (const RecoveryState& one : recovery_states) {
     if (one.unverified && one.unverified->step == step + 1) return one.unverified;
@@ -64,7 +65,7 @@ std::optional<UnverifiedStep> unverified_after(const std::vector<RecoveryState>&
   return std::nullopt;
 }
 
-/// Of those a step behind `best` the furthest, if nobody is where that is and some are.
+/// The most advanced rank one step behind `best`, if no other rank is at the step of `best`, and there is such a rank.
 std::optional<int> alone_ahead(const std::vector<RecoveryState>& recovery_states, const RecoveryState& best) {
   std::optional<int> before;
   for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {

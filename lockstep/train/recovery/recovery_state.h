@@ -20,13 +20,13 @@ struct UnverifiedStep {
 
 /// The summary of the state that one rank has in memory.
 struct RecoveryState {
-  bool has_state = false;  ///< false: a new process, or one that cannot go on from memory
-  std::int64_t step = 0;   ///< that it has completed; this and the rest, except the unverified, only with a state
+  bool has_state = false;  ///< false: a new process, or one that cannot continue from memory
+  std::int64_t step = 0;   ///< completed steps; this and the rest, except the unverified, are valid only with a state
   std::int64_t epoch = 0;  ///< finished
   std::int64_t evaluations = 0;
   std::string sha256;  ///< of its tensors: parameters, buffers, optimizer state
   std::optional<UnverifiedStep>
-      unverified{};  ///< that it has received, and that was not compared with all ranks' results yet
+      unverified{};  ///< a received result of a step, which was not yet compared with all ranks' results
 
   bool operator==(const RecoveryState&) const = default;
 };
@@ -39,24 +39,24 @@ RecoveryState parse_recovery_state(std::string_view json);
 std::optional<int> find_furthest(const std::vector<RecoveryState>& recovery_states);
 
 /// A contradiction between the states, in words; empty where there is none. A step needs all ranks: they are at most
-/// one step apart, and those at the same step hold the same. Else one of them is wrong, and it is unknown which.
+/// one step apart, and ranks at the same step have equal states. Else one state is wrong, and it is unknown which one.
 std::string find_contradiction(const std::vector<RecoveryState>& recovery_states);
 
-/// The end of such a text.
+/// The end of such an error text.
 inline constexpr std::string_view kNothingToTrust = "no state in memory can be trusted";
 
 struct StateChoice {
-  std::optional<int> rank{};  ///< the rank whose state all take; nullopt: the newest checkpoint, or the beginning
-  std::string reason;         ///< for people; empty where no rank had a state
+  std::optional<int> rank{};  ///< the rank whose state all ranks take; nullopt: the newest checkpoint, or the beginning
+  std::string reason;         ///< for users; empty if no rank had a state
   std::optional<UnverifiedStep>
       unverified{};  ///< of the rank that is one step ahead: the expected result of the next step
 };
 
 /// Chooses the state of the most advanced rank: it has completed its last step with the gradients of all ranks, so
-/// ranks that were interrupted in that step can take its result. But a single rank that is one step ahead of all others
-/// cannot be compared: all take the state before, repeat that step, and compare. The unverified step is
-/// kept until this comparison is complete, also when more ranks are lost meanwhile. Chooses the checkpoint where
-/// find_contradiction finds one, or the result of a step differs from the unverified one.
+/// ranks that were interrupted in that step can take its result. But the state of a single rank that is one step ahead
+/// of all other ranks cannot be compared: all ranks take the previous state, repeat that step, and compare. The
+/// unverified step is kept until this comparison is complete, also when more ranks are lost meanwhile. Chooses the
+/// checkpoint if find_contradiction finds a contradiction, or the result of a step differs from the unverified one.
 StateChoice choose_state(const std::vector<RecoveryState>& recovery_states);
 
 }  // namespace lockstep::train

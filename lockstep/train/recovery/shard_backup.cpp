@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-// Into the memory of the copies before, as far as there are any.
+// Copies into the memory of the previous copies, if there are any.
 void copy_into(NamedTensors& copies, const NamedTensors& tensors) {
   NamedTensors next;
   for (const auto& [name, tensor] : tensors) {

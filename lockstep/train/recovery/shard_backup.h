@@ -1,8 +1,8 @@
-// Backups of a sharded optimizer's state for recovery: each rank also keeps the shard of the rank before it.
+// Backups of a sharded optimizer's state for recovery: each rank also keeps the shard of the previous rank.
 //
-// Each rank makes the updates of two shards: its own, and that of the rank before it, on a copy. All ranks have all
-// gradients, so this needs no communication, and both get the same result, bit for bit. The values from before
-// the update are kept until all ranks have shared theirs: a step that some rank did not share before it died is undone.
+// Each rank updates two shards: its own, and a copy of the previous rank's shard. All ranks have all gradients, so this
+// needs no communication, and both get the same result, bit for bit. The values from before the update are kept until
+// all ranks have shared their shards: a step that a rank did not share before it was lost is undone.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -23,12 +23,12 @@ class ShardBackup {
   ~ShardBackup();
 
   /// Calls around an update of this rank's shard: before it, while the pieces have their gradients (already clipped);
-  /// after it; and when all ranks have shared theirs.
+  /// after it; and when all ranks have shared their shards.
   void before_update();
   void update(double lr);
   void shared();
 
-  /// Loads the other rank's part of a whole state, whose parameters are in the module (see read_stretches).
+  /// Loads the previous rank's part of a whole state, whose parameters are in the module (see read_stretches).
   void load(StateSource& source, const NamedTensors& outline);
 
   /// The parts from before the update, moved, and copies of the rest. No update may follow.
@@ -40,11 +40,11 @@ class ShardBackup {
   const ParameterShards& shards_;
   const torch::optim::Optimizer& own_;
   const NamedParameters& parameters_;
-  std::vector<ParameterShards::Stretch> stretches_;  ///< of the rank before this one
+  std::vector<ParameterShards::Stretch> stretches_;  ///< of the previous rank
   std::vector<at::Tensor> pieces_;                   ///< a copy of its shard
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   Shards before_;         ///< the last update
-  bool updated_ = false;  ///< and not shared yet
+  bool updated_ = false;  ///< updated, and not shared yet
 };
 
 }  // namespace lockstep::train

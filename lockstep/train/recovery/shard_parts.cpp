@@ -22,7 +22,7 @@ at::Tensor& room_for(NamedTensors& whole, const std::string& name, const ShardLa
   return whole.emplace(name, torch::empty_strided(like.sizes, like.strides, dtype)).first->second;
 }
 
-/// "12.momentum_buffer" is of piece 12.
+/// "12.momentum_buffer" belongs to piece 12.
 std::pair<std::size_t, std::string> split_name(const std::string& name) {
   const auto dot = name.find('.');
   const auto piece = parse_integer(name.substr(0, dot));
@@ -30,7 +30,8 @@ std::pair<std::size_t, std::string> split_name(const std::string& name) {
   return {static_cast<std::size_t>(*piece), name.substr(dot + 1)};
 }
 
-/// Without the buffers: when a rank dies on the way, some may have taken rank 0's already, and others not.
+/// The hash does not cover the buffers: when a rank is lost during their broadcast, some ranks may already have rank
+/// 0's buffers, and others not.
 std::string hash_of(const NamedTensors& part) {
   auto compared = part;
   compared.erase(kOwnBuffers);

@@ -18,7 +18,7 @@
 
 namespace lockstep::train {
 
-/// The layout of shards: which stretches of which parameters belong to which rank.
+/// The layout of shards: the stretches of parameters that belong to each rank.
 struct ShardLayout {
   struct Parameter {
     std::string name;
@@ -35,8 +35,8 @@ ShardLayout layout_of(const ParameterShards& shards, const NamedParameters& para
 /// The state of one rank's pieces and optimizer, "<piece>.parameter" and as optimizer_state: sharing memory.
 NamedTensors shard_state(const std::vector<at::Tensor>& pieces, const torch::optim::Optimizer& optimizer);
 
-/// The boxes of a parameter that a stretch of its memory is made of, with their values in `run`, a one-dimensional
-/// tensor of the stretch's elements, whose memory they share.
+/// The boxes of a parameter that make up a stretch of its memory, with their values in `run`, a one-dimensional tensor
+/// of the stretch's elements. They share its memory.
 std::vector<HeldPart> parts_of_run(const at::Tensor& run, const at::Tensor& parameter,
                                    const ParameterShards::Stretch& stretch);
 
@@ -52,7 +52,7 @@ NamedTensors assemble(const ShardLayout& layout, const std::vector<NamedTensors>
 /// The name of a rank's own buffers in its part (buffer_ring.h).
 inline constexpr const char* kOwnBuffers = "buffers";
 
-/// A rank's own part of one step, and its copy of that of the rank before it.
+/// A rank's own part of one step, and its copy of the previous rank's part.
 struct Shards {
   NamedTensors own;
   NamedTensors copy;
@@ -61,7 +61,7 @@ struct Shards {
 struct ShardParts {
   ShardLayout layout;          ///< empty where the optimizer is whole on every rank
   Shards shards;               ///< after the last step that this rank has completed
-  std::optional<Shards> next;  ///< after the step that follows, if it got that far
+  std::optional<Shards> next;  ///< after the following step, if the rank completed that
 };
 
 /// The rank whose copy this rank keeps.
@@ -70,8 +70,8 @@ int rank_before(const Group& group);
 /// All state that a rank keeps for the next generation.
 struct KeptParts {
   RunState state;
-  NamedTensors shared;  ///< "model.<name>", "optimizer.<name>": tensors that are in no part, the same on all ranks
-  NamedTensors other;   ///< "model.<name>": tensors that are in this rank's part
+  NamedTensors shared;  ///< "model.<name>", "optimizer.<name>": tensors that belong to no part, equal on all ranks
+  NamedTensors other;   ///< "model.<name>": tensors of this rank's part
   ShardParts parts;
 };
 
@@ -79,7 +79,7 @@ struct KeptParts {
 RecoveryState recovery_state_of(const RunState& state, const NamedTensors& tensors);
 ShardRecoveryState recovery_state_of(const std::optional<KeptParts>& kept);
 
-/// The part after `step` that a choice takes from this rank, which is `source`.
+/// The part after `step` that the choice takes from this rank, the `source`.
 const NamedTensors& part_from(const KeptParts& kept, const ShardSource& source, std::int64_t step);
 
 }  // namespace lockstep::train

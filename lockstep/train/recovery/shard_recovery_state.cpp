@@ -1,4 +1,4 @@
-// The choice of a source for each rank's part: the rank itself, else the next one's copy, with hashes compared.
+// The choice of a source for each rank's part: the rank itself, else the copy of the next rank, with hashes compared.
 #include <lockstep/base/error.h>
 #include <lockstep/train/recovery/shard_recovery_state.h>
 
@@ -12,14 +12,15 @@ nlohmann::json json_of(const PartHashes& parts) { return {{"own", parts.own}, {"
 
 PartHashes parts_in(const nlohmann::json& object) { return {object.at("own"), object.at("copy")}; }
 
-/// What `recovery_state` has after `step`; nullptr for nothing.
+/// The part of `recovery_state` after `step`; nullptr if there is none.
 const PartHashes* parts_after(const ShardRecoveryState& recovery_state, std::int64_t step) {
   if (!recovery_state.shared.has_state) return nullptr;
   if (recovery_state.shared.step == step) return &recovery_state.parts;
   return recovery_state.shared.step + 1 == step && recovery_state.next ? &*recovery_state.next : nullptr;
 }
 
-/// Why the copy of `rank`'s part cannot be trusted, nor the part, after `last` or the step before; empty if they can.
+/// The reason why neither the part of `rank` nor its copy can be trusted, after `last` or the previous step; empty if
+/// they can.
 std::string find_difference(const std::vector<ShardRecoveryState>& recovery_states, std::size_t rank,
                             std::int64_t last) {
   const auto next = (rank + 1) % recovery_states.size();
@@ -34,7 +35,7 @@ std::string find_difference(const std::vector<ShardRecoveryState>& recovery_stat
   return {};
 }
 
-/// Who has the part of `rank` after `step`: it or the next.
+/// The rank that has the part of `rank` after `step`: `rank` itself or the next rank.
 std::optional<ShardSource> find_source(const std::vector<ShardRecoveryState>& recovery_states, std::size_t rank,
                                        std::int64_t step) {
   const auto next = (rank + 1) % recovery_states.size();

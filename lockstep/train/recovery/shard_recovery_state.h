@@ -1,7 +1,7 @@
-// The choice of sources for a distributed run state: which ranks of a new generation can give which part. Pure.
+// The choice of sources for a distributed run state: the ranks of a new generation that can supply each part. Pure.
 //
-// The next rank in a ring keeps a copy of each part (shard_backup.h, buffer_ring.h): of the last step that it has
-// completed, and perhaps also of the one after it, in which it was interrupted.
+// The next rank in a ring keeps a copy of each part (shard_backup.h, buffer_ring.h): after its last completed step, and
+// perhaps also after the following step, in which it was interrupted.
 #pragma once
 
 #include <lockstep/train/recovery/recovery_state.h>
@@ -14,10 +14,10 @@
 
 namespace lockstep::train {
 
-/// SHA-256 of the parts that a rank has of one step.
+/// SHA-256 of the parts of one step that a rank has.
 struct PartHashes {
   std::string own;
-  std::string copy;  ///< of the rank before it
+  std::string copy;  ///< of the previous rank
 
   bool operator==(const PartHashes&) const = default;
 };
@@ -25,8 +25,8 @@ struct PartHashes {
 /// The summary of the parts that one rank has kept.
 struct ShardRecoveryState {
   RecoveryState shared{};            ///< its SHA-256 is that of the shared tensors; the rest is valid only with a state
-  PartHashes parts{};                ///< after the step that it has completed
-  std::optional<PartHashes> next{};  ///< after the step that follows
+  PartHashes parts{};                ///< after its last completed step
+  std::optional<PartHashes> next{};  ///< after the following step
 
   bool operator==(const ShardRecoveryState&) const = default;
 };
@@ -37,7 +37,7 @@ ShardRecoveryState parse_shard_recovery_state(std::string_view json);
 
 struct ShardSource {
   int rank = 0;
-  bool is_copy = false;  ///< of the rank before it; else its own part
+  bool is_copy = false;  ///< of the previous rank; else its own part
 
   bool operator==(const ShardSource&) const = default;
 };
@@ -45,11 +45,11 @@ struct ShardSource {
 struct ShardChoice {
   std::optional<int> rank{};           ///< of the step and shared tensors; nullopt: the newest checkpoint
   std::vector<ShardSource> sources{};  ///< of each rank's part
-  std::string reason;                  ///< for people; empty where no rank had a state
+  std::string reason;                  ///< for users; empty if no rank had a state
 };
 
 /// Chooses the step of the most advanced rank. The choice is the checkpoint where find_contradiction finds one, where
-/// a part is lost with both ranks that had it, and where a part and its copy differ.
+/// both ranks with a part are lost, and where a part and its copy differ.
 ShardChoice choose_shards(const std::vector<ShardRecoveryState>& recovery_states);
 
 }  // namespace lockstep::train

@@ -24,7 +24,7 @@ struct CountedRows {
   std::string where;
 };
 
-// Spread over the data set, as a shuffled batch is.
+// Samples spread over the data set, like a shuffled batch.
 CountedRows count_rows(const samples::Dataset& data, std::int64_t samples, std::uint64_t seed) {
   const auto read = std::min({samples, data.size(), kMostCounted});
   std::unordered_set<std::int64_t> rows;
@@ -37,7 +37,7 @@ CountedRows count_rows(const samples::Dataset& data, std::int64_t samples, std::
   return {static_cast<std::int64_t>(rows.size()), fmt::format("{} samples of the training data", read)};
 }
 
-// nullopt for an optimizer that is none of rows.
+// nullopt for an optimizer that is not a row optimizer.
 std::optional<TableRules> find_rules(const OptimizerConfig& config, const torch::nn::Module& module) {
   try {
     return std::optional<TableRules>(std::in_place, config, module, NamedParameters());

@@ -1,4 +1,4 @@
-// The embedding tables of a run, as the planner asks about them.
+// The embedding tables of a run, for the planner.
 #pragma once
 
 #include <lockstep/plan/tables/table_advice.h>
@@ -9,9 +9,9 @@
 namespace lockstep::train {
 
 /// The tables of the run's model, with the rows that the samples of one of `workers` workers have in a step, counted in
-/// samples of the training data. `servers`: as many parameter servers; nullopt: cluster.server_num. nullopt: the model
-/// has no tables, or the optimizer is none of rows, so that there is no choice. Errors of configured_program() and of
-/// the data.
+/// samples of the training data. `servers`: the number of parameter servers; nullopt: cluster.server_num. Returns
+/// nullopt if the model has no tables, or the optimizer is not a row optimizer, so that there is no choice. Errors of
+/// configured_program() and of the data.
 std::optional<plan::TableQuestion> planned_tables(const RunConfig& config, const Program& program, int workers,
                                                   std::optional<int> servers);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kNothing = "none";
 constexpr int kRowsTag = 2;
 
-/// Rank 0 speaks for the workers.
+/// Rank 0 represents the workers.
 RowsAgreement agree(const Group& everyone, int workers, int replicas, const std::string& own) {
   const auto texts = gather_texts(own, everyone);
   RowsAgreement agreed;
@@ -33,7 +33,7 @@ RowsAgreement agree(const Group& everyone, int workers, int replicas, const std:
   return agreed;
 }
 
-// Of each table: steps and rows, then ids and the rows with their states, as checkpoints have them.
+// The message has for each table: steps and rows, then ids and the rows with their states, in the form of checkpoints.
 void send_part(std::vector<parameter_servers::Shard>& part, const Group& everyone, int rank) {
   for (auto& shard : part) {
     send(torch::tensor({shard.steps(), shard.size()}, torch::kLong), everyone, rank, kRowsTag);

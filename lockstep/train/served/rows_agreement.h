@@ -1,4 +1,5 @@
-// The agreement of workers and parameter servers on the step that they go on from, when a new group has met.
+// The agreement of workers and parameter servers on the step from which they continue, after the rendezvous of a new
+// group.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -11,22 +12,23 @@
 namespace lockstep::train {
 
 struct RowsAgreement {
-  /// The completed steps that all go on after, with what they have in memory; nullopt: the newest checkpoint counts.
+  /// The number of completed steps after which all continue, with their state in memory; nullopt: the newest checkpoint
+  /// is used.
   std::optional<std::int64_t> step;
   parameter_servers::RowsPlan plan;
 };
 
-/// Of a worker, after the workers have agreed: the step that they have in memory, if any. A collective with the
+/// The worker's side, after the workers have agreed: the step that they have in memory, if any. A collective with the
 /// servers.
 RowsAgreement agree_with_servers(const Group& everyone, int workers, int replicas, std::optional<std::int64_t> step);
 
-/// Of a server. A collective with the workers.
+/// The server's side. A collective with the workers.
 RowsAgreement agree_with_workers(const Group& everyone, int workers, int replicas,
                                  const parameter_servers::ServerMemory& own);
 
-/// Brings the rows of this server, `server` of all, to the step agreed on: takes the last step back, or gets those of
-/// a lost server from the servers beside it. Without such a step `rows` stay, which are then to be replaced. A
-/// collective of the servers; `rows` have all parts, those of a new server without rows.
+/// Brings the rows of this server, `server` of all, to the step agreed on: undoes the last step, or gets the rows of a
+/// lost server from its neighbours. Without such a step `rows` are unchanged, and must then be replaced. A collective
+/// of the servers; `rows` have all parts; the parts of a new server are empty.
 void follow(const RowsAgreement& agreed, parameter_servers::HeldRows& rows, int server, int servers,
             const Group& everyone);
 

@@ -80,7 +80,7 @@ at::Tensor slices_of(const at::Tensor& values, const parameter_servers::TableSpe
   return slices;
 }
 
-/// One of them, with memory for its slices.
+/// A served parameter, with memory for its slices.
 struct ServedParameters::Parameter {
   at::Tensor value;
   parameter_servers::TableSpec spec;

@@ -1,5 +1,5 @@
-// Parameters of a module that parameter servers have beside the embedding tables: cut into slices, which are rows of a
-// table for them. Workers keep the values, and get those of each step.
+// Parameters of a module that parameter servers store in addition to the embedding tables: they are cut into slices,
+// which servers store as rows of a table. Workers keep copies of the values, and fetch the new values in each step.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -19,19 +19,19 @@ class Module;
 
 namespace lockstep::train {
 
-/// Whether parallel.mode is that of runs with parameter servers.
+/// Whether parallel.mode is the mode with parameter servers.
 bool is_served_mode(const ParallelConfig& config);
 
-/// The steps that a worker may be ahead of the slowest; nullopt: a step has the gradients of all workers, and the
-/// result is that of data parallel.
+/// The number of steps that a worker may be ahead of the slowest one; nullopt: a step has the gradients of all workers,
+/// and the result equals that of data parallel.
 std::optional<std::int64_t> most_ahead(const ServerConfig& config);
 
-/// Those that parallel.server.parameters names, in the module's order, without frozen ones; none in another mode.
-/// Error(config) for a pattern that matches neither a parameter nor a table that is elsewhere, for a parameter that is
-/// not float32 on the CPU, and for one that is left out where workers are apart (most_ahead()).
+/// The parameters that parallel.server.parameters names, in the module's order, without frozen ones; none in another
+/// mode. Error(config) for a pattern that matches neither a parameter nor a table on servers, for a parameter that is
+/// not float32 on the CPU, and for a parameter that is left out if workers are asynchronous (most_ahead()).
 NamedParameters served_parameters(const ParallelConfig& config, const torch::nn::Module& module);
 
-/// How servers see them: the last slice has zeros at its end, if need be.
+/// The tables on servers: the last slice is padded with zeros, if necessary.
 std::vector<parameter_servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters);
 
 /// Sends rank 0's values to all, workers and servers. A collective of `everyone`.
@@ -50,11 +50,11 @@ class ServedParameters {
   ServedParameters(ServedParameters&&) noexcept;
   ServedParameters& operator=(ServedParameters&&) noexcept;
 
-  /// Takes the gradients of a step out of the parameters, which have none then. They stay valid until the next call.
+  /// Moves the gradients of a step out of the parameters, which then have none. They stay valid until the next call.
   /// Error(unsupported) for a sparse one.
   std::vector<parameter_servers::GradientsOfTable> take_gradients();
 
-  /// Gets the values of this step from the servers.
+  /// Fetches the values of this step from the servers.
   void update(parameter_servers::RowClient& client);
 
   bool empty() const { return parameters_.empty(); }

@@ -45,7 +45,8 @@ void ServedTables::update(double lr, double scale) {
   const auto of_parameters = parameters_.take_gradients();
   gradients.insert(gradients.end(), of_parameters.begin(), of_parameters.end());
   client_->push(gradients, lr, scale);
-  // A worker that has completed a step needs it on all servers; without recovery what it fetches next waits for that.
+  // With recovery, a worker completes a step only when all servers have it; without recovery, the next fetch waits for
+  // that.
   if (is_synchronous_ && can_rejoin(place_.everyone)) client_->confirm();
   parameters_.update(*client_);
 }

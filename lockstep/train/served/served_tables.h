@@ -1,4 +1,4 @@
-// What parameter servers have of a model, as a worker of a run uses it: rows of tables, and other parameters.
+// The worker's view of a model's data on parameter servers: rows of tables, and other parameters.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -20,7 +20,7 @@ class Module;
 
 namespace lockstep::train {
 
-/// Where a run's tables are: on servers, with which this worker speaks in groups of two.
+/// The location of a run's tables: servers, with which this worker communicates in groups of two.
 struct TablePlace {
   Group everyone;            ///< workers, then servers
   std::vector<Group> pairs;  ///< by server
@@ -30,23 +30,23 @@ struct TablePlace {
 
 class ServedTables {
  public:
-  /// Gives the module's tables their home. A collective of workers and servers.
+  /// Connects the module's tables to the servers. A collective of workers and servers.
   ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place);
 
-  /// Ends a step: the gradients of its backward passes, which it takes, become an update of what servers have.
+  /// Ends a step: moves the gradients of its backward passes out, and sends them to the servers as an update.
   void update(double lr, double scale);
 
-  /// Between two steps of all workers: makes what all of them see the same, which it is anyway unless workers are apart
-  /// (most_ahead()).
+  /// Called between two steps of all workers: gives all workers the same values. They are different only if workers are
+  /// asynchronous (most_ahead()).
   void refresh();
 
   /// The tables as tensors of the model, read in blocks of rows.
   std::vector<RemoteTensor> tensors();
 
-  /// What the run saves: `own`, which every worker has, and the rows. A collective of workers and servers.
+  /// The state that the run saves: `own`, which every worker has, and the rows. A collective of workers and servers.
   SavedState saved(NamedTensors own);
 
-  /// The servers are not needed any more.
+  /// Called when the servers are no longer needed.
   void finish(std::optional<int> ended_by) { client_->finish(ended_by); }
 
  private:

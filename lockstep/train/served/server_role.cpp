@@ -32,7 +32,7 @@ constexpr std::int64_t kMostServers = 1 << 20;
 constexpr std::string_view kTablesPart = "tables";
 constexpr std::string_view kIds = ".ids";
 
-/// Processes that `lockstep run --servers` started.
+/// The number of servers that `lockstep run --servers` started.
 std::int64_t servers_of_launcher(const Environment& environment) {
   return find_integer(environment, "LOCKSTEP_SERVERS", 0, kMostServers).value_or(0);
 }
@@ -61,7 +61,7 @@ NamedTensors tensors_of(std::vector<parameter_servers::Shard>& shards, int serve
   return tensors;
 }
 
-/// Takes the rows of this server out of those of one server of the run that saved them.
+/// Selects the rows of this server from those of one server of the run that saved them.
 void load_rows(StateSource& source, const std::string& prefix, parameter_servers::Shard& shard,
                const std::function<bool(std::int64_t)>& is_own) {
   const auto ids = source.read(prefix + std::string(kIds));
@@ -87,7 +87,7 @@ void load_rows(StateSource& source, const std::string& prefix, parameter_servers
   }
 }
 
-/// The rows of one part: those that this server has in the partition.
+/// The rows of one part of the partition that this server stores.
 void load(StateSource& source, std::vector<parameter_servers::Shard>& shards,
           const std::function<bool(const parameter_servers::TableSpec&, std::int64_t)>& is_own) {
   for (auto& shard : shards) {
@@ -113,14 +113,14 @@ void load(StateSource& source, std::vector<parameter_servers::Shard>& shards,
   }
 }
 
-/// With the workers, whose folder and state count.
+/// A collective with the workers, whose folder and state are used.
 void save(parameter_servers::HeldRows& rows, int server, const Group& everyone) {
   ShardedSave save({}, held_by_some(tensors_of(rows.parts.front(), server), everyone), {}, SavedValues::in_place);
   save.write();
   save.commit();
 }
 
-/// What servers have of a run's model.
+/// The data of a run's model on servers.
 struct ServedModel {
   std::vector<parameter_servers::TableSpec> tables;  ///< then the slices of `parameters`
   TableRules rules;
@@ -153,7 +153,7 @@ parameter_servers::HeldRows without_rows(const ServedModel& model, std::int64_t 
   return rows;
 }
 
-/// Of which a server has its own parts: their numbers, 0 and with replicas 1.
+/// The numbers of the parts that a server stores: 0, and with replicas also 1.
 struct OwnParts {
   parameter_servers::Partition partition = parameter_servers::Partition::hash;
   int server = 0;
@@ -164,7 +164,7 @@ struct OwnParts {
   }
 };
 
-/// The first values of parameters, which are those of rank 0.
+/// The initial values of parameters, from rank 0.
 void set_first_values(const ServedModel& model, const OwnParts& own, parameter_servers::HeldRows& rows) {
   const auto tables = model.tables.size() - model.parameters.size();
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
@@ -180,8 +180,8 @@ void set_first_values(const ServedModel& model, const OwnParts& own, parameter_s
   }
 }
 
-/// The rows that this server begins with: those that it has kept or gets from others, those of the checkpoint that the
-/// workers go on from, or the first. A collective with the workers. Whether they come from memory.
+/// The initial rows of this server: rows that it has kept or gets from other servers, rows of the checkpoint from which
+/// the workers continue, or first values. A collective with the workers. Returns whether the rows come from memory.
 bool take_rows(const RunConfig& config, const ServedModel& model, const parameter_servers::Division& division,
                const OwnParts& own, const Group& everyone, std::optional<parameter_servers::HeldRows>& kept) {
   const int replicas = static_cast<int>(config.parallel.server.replicas);
@@ -251,7 +251,7 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program,
   }
   auto model = served_model(config, program);
   const bool from_memory = take_rows(config, model, division, own, everyone, kept.rows);
-  model.parameters.clear();  // the rows have their values
+  model.parameters.clear();  // the rows hold their values
   auto& rows = *kept.rows;
   log_info("server {} of {}: {} table(s), rows by {}, after step {}{}", own.server, own.servers, model.tables.size(),
            settings.partition, rows.step, from_memory ? ", from memory" : "");

@@ -15,20 +15,21 @@ namespace lockstep::train {
 /// Error(config) where `lockstep run --servers` has started parameter servers for another parallel.mode.
 void require_mode_of_servers(const RunConfig& config);
 
-/// How many of a job's processes are parameter servers: LOCKSTEP_SERVERS, which `lockstep run --servers` sets, else
-/// MS_SERVER_NUM or cluster.server_num. None: each worker has the tables in its own memory, with the same result.
-/// Error of require_mode_of_servers.
+/// The number of a job's processes that are parameter servers: LOCKSTEP_SERVERS, which `lockstep run --servers` sets,
+/// else MS_SERVER_NUM or cluster.server_num. Without servers, each worker has the tables in its own memory, with the
+/// same result. Error of require_mode_of_servers.
 int count_of_servers(const RunConfig& config);
 
-/// What a server keeps while the job has no group.
+/// The state that a server keeps while the job has no group.
 struct KeptRows {
   std::optional<parameter_servers::HeldRows> rows;
-  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
+  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< not triggered yet
 };
 
 /// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint
-/// that the workers go on from; takes part in their saves. The signal that ended the run early, if one did. Errors of
-/// parameter_servers::serve, TableRules and find_resume_point; `kept` has the rows after the last complete step then.
+/// from which the workers continue; takes part in their saves. Returns the signal that ended the run early, if there
+/// was one. Errors of parameter_servers::serve, TableRules and find_resume_point; after an error `kept` has the rows
+/// after the last complete step.
 std::optional<int> serve_run(const RunConfig& config, const Program& program,
                              const parameter_servers::Division& division, const Group& everyone, KeptRows& kept);
 

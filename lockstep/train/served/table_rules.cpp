@@ -11,7 +11,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Of these sizes, and without memory for them.
+/// A tensor of these sizes, without memory.
 at::Tensor placeholder(at::IntArrayRef sizes) { return torch::zeros({}).expand(sizes).requires_grad_(); }
 
 NamedParameters placeholders(const torch::nn::Module& module) {

@@ -1,4 +1,4 @@
-// The tables of a model as parameter servers see them, and the rules by which these update tables and parameters.
+// The tables of a model on parameter servers, and the rules by which servers update tables and parameters.
 #pragma once
 
 #include <lockstep/models/remote_rows.h>
@@ -17,22 +17,22 @@ class Module;
 
 namespace lockstep::train {
 
-/// Of the module's tables that are elsewhere, in its order.
+/// The specifications of the module's tables on servers, in the module's order.
 std::vector<parameter_servers::TableSpec> table_specs(const torch::nn::Module& module);
 
-/// What is trained of a module, its tables that are elsewhere included: these are placeholders of the right sizes,
+/// The trained parameters of a module, including its tables on servers, which are placeholders of the right sizes
 /// without memory.
 NamedParameters trained_parameters(const torch::nn::Module& module);
 
-/// The section `optimizer` for the parameters of the module itself: patterns of optimizer.groups that are of tables
-/// elsewhere are left out. Error(config) for a pattern that matches neither.
+/// The section `optimizer` for the parameters of the module itself: patterns of optimizer.groups for tables on servers
+/// are left out. Error(config) for a pattern that matches neither.
 OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module);
 
-/// The optimizer of tables and of other parameters that servers have, by their numbers; it has none of their values.
+/// The optimizer of tables and other parameters on servers, by their numbers; it does not have their values.
 class TableRules {
  public:
-  /// Tables come first, then `served`, which are some of the module's. Error(config) for an optimizer that is none of
-  /// rows, and those of make_optimizer.
+  /// Tables come first, then `served`, which are some of the module's. Error(config) for an optimizer that is not a row
+  /// optimizer, and the errors of make_optimizer.
   TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served);
   ~TableRules();
   TableRules(TableRules&&) noexcept;

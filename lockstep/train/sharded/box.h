@@ -21,7 +21,7 @@ struct Box {
   std::int64_t elements() const;
   bool empty() const { return elements() == 0; }
   friend bool operator==(const Box&, const Box&) = default;
-  friend auto operator<=>(const Box&, const Box&) = default;  // NOLINT(modernize-use-nullptr): a slip of clang 14
+  friend auto operator<=>(const Box&, const Box&) = default;  // NOLINT(modernize-use-nullptr): a bug of clang 14
 };
 
 /// The box of a whole tensor of these sizes.
@@ -57,7 +57,7 @@ struct MeshShape {
 /// "2x4 (data, model)".
 std::string to_string(const MeshShape& mesh);
 
-/// The parts of a tensor, each with the ranks that hold it, in order.
+/// The parts of a tensor, in order, each with the ranks that hold it.
 using Holders = std::map<Box, std::vector<int>>;
 
 /// The different boxes of a tensor that are not empty.

@@ -1,4 +1,4 @@
-// Filling tensors with saved values, each rank its part.
+// The fill of tensors with saved values: each rank reads its part.
 #pragma once
 
 #include <lockstep/train/sharded/box.h>
@@ -16,7 +16,7 @@ namespace lockstep::train {
 using ReadBox = std::function<void(const std::string& name, const Box& box, at::Tensor& into)>;
 
 /// Reads this rank's part of a global tensor, or the whole of an ordinary one, into it. Not a collective.
-/// Error(invalid_argument) for a view whose numbers were fetched from other ranks.
+/// Error(invalid_argument) for a view whose values were fetched from other ranks.
 void fill(const std::string& name, const at::Tensor& tensor, const ReadBox& read);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// State of which each rank has some tensors whole, as it is saved.
+// The saved form of a state of which each rank holds some whole tensors.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -7,8 +7,8 @@
 
 namespace lockstep::train {
 
-/// What the ranks of `group` save together, where each passes the tensors that it has: those that have one of a name
-/// have the same. A collective. Error(mismatch) where shapes or dtypes of one name differ.
+/// The state that the ranks of `group` save together. Each rank passes the tensors that it holds; tensors of one name
+/// must be equal on all ranks that hold them. A collective. Error(mismatch) if shapes or dtypes of one name differ.
 SavedState held_by_some(NamedTensors own, const Group& group);
 
 }  // namespace lockstep::train

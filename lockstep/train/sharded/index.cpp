@@ -46,7 +46,7 @@ std::vector<std::string> names_in_files(const std::string& tensor, const std::ve
 
 std::vector<PlannedShard> plan_shards(ShardedIndex& index, const std::map<std::string, Holders>& held,
                                       const std::vector<int>& writers) {
-  constexpr std::int64_t kSmallest = 1 << 20;  // cutting less would only make more files' entries
+  constexpr std::int64_t kSmallest = 1 << 20;  // smaller shards would only add entries to files
   const auto element_bytes = [&](const std::string& name) {
     return static_cast<std::int64_t>(safetensors_element_bytes(index.tensors.at(name).dtype));
   };
@@ -88,7 +88,7 @@ std::vector<PlannedShard> plan_shards(ShardedIndex& index, const std::map<std::s
     auto in_files = names_in_files(name, tensor.shards);
     for (std::size_t i = 0; i < in_files.size(); ++i) plan[first + i].name = std::move(in_files[i]);
   }
-  // As safetensors files hold them: wider elements first, then by name.
+  // The order of safetensors files: wider elements first, then by name.
   std::ranges::stable_sort(plan, [&](const PlannedShard& a, const PlannedShard& b) {
     const auto wide_a = element_bytes(a.tensor), wide_b = element_bytes(b.tensor);
     return wide_a != wide_b ? wide_a > wide_b : a.name < b.name;

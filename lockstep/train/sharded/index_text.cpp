@@ -36,7 +36,7 @@ json to_json(const SavedTensor& tensor) {
           {"shards", std::move(shards)}};
 }
 
-/// What is wrong with an index, said with its file.
+/// An error in an index, reported with its file.
 [[noreturn]] void index_is_wrong(const std::filesystem::path& file, const std::string& what) {
   throw Error(ErrorKind::data, "sharded checkpoint", what, {file.string(), 0});
 }
@@ -116,7 +116,8 @@ ShardedIndex parse_index(std::string_view text, const std::filesystem::path& fil
     auto value = json::parse(text);
     const auto written = value.at(kChecksumName).get<std::string>();
     value.erase(kChecksumName);
-    // Before any meaning: one changed bit makes another version, too. Every version has this checksum.
+    // The checksum is compared first, because a changed bit may also change the version. Every version has this
+    // checksum.
     if (const auto hash = checksum_of(value); hash != written) {
       index_is_wrong(file,
                      fmt::format("the index is damaged: its SHA-256 is {}, it was written with {}", hash, written));

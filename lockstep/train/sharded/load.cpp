@@ -1,4 +1,4 @@
-// load_sharded: what fits where, then each rank for itself.
+// load_sharded: a comparison of tensors with the index, then each rank reads its parts.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/dispatch/fetched_view.h>
@@ -18,7 +18,7 @@
 namespace lockstep::train {
 namespace {
 
-/// As rank 0 sees it, so that all ranks read the same save.
+/// The index that rank 0 reads, so that all ranks read the same save.
 ShardedIndex shared_index(const std::filesystem::path& folder, const Group* group) {
   if (!group) return read_index(folder);
   std::string text;

@@ -146,7 +146,7 @@ std::size_t merge_to_shards(ShardReader& reader, const std::filesystem::path& fo
     }
     writer.commit();
   }
-  // Last: whoever finds it finds all.
+  // The index is written last: a reader that finds it finds all files.
   write_file_atomically(folder / "model.safetensors.index.json", format_shard_index(files, total));
   return shards.size();
 }

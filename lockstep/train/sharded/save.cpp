@@ -41,7 +41,7 @@ ShardedIndex describe_save(const SavedState& state) {
   return index;
 }
 
-/// Ranks that save different things would wait for each other, or write what does not fit together.
+/// Ranks with different states would wait for each other, or write inconsistent files.
 void require_same_everywhere(const ShardedIndex& index, const Group& group) {
   const auto own = format_index(index);
   Sha256 hash;
@@ -102,7 +102,7 @@ ShardedSave::ShardedSave(std::filesystem::path folder, SavedState state, const S
   part_.reset();
 }
 
-// Rank 0 says where, and who sees that it has made the folder writes into it.
+// Rank 0 chooses the folder, and every rank that sees that folder writes to it.
 void ShardedSave::agree(const std::filesystem::path& folder) {
   const auto& group = state_.group;
   require_same_everywhere(index_, group);
@@ -205,7 +205,7 @@ void ShardedSave::write_shards() {
   std::optional<SafetensorsWriter> writer;
   std::optional<Error> problem;
   if (!header.entries.empty()) problem = problem_of([&] { writer.emplace(folder_ / file_, std::move(header)); });
-  // Through all shards even after a problem: other ranks may wait for what this one sends, gets or reduces.
+  // The loop processes all shards even after a problem: other ranks may wait for this rank to send, receive or reduce.
   for (const auto& planned : plan_) {
     at::Tensor own;
     if (values_ == SavedValues::in_place) {

@@ -51,7 +51,7 @@ std::int64_t next_save_number(const std::filesystem::path& folder) {
 
 std::filesystem::path put_mark(const std::filesystem::path& folder, std::int64_t save) {
   std::random_device random;
-  // The name of a shard file, so that it goes away with those of its save.
+  // The name of a shard file, so that it is removed together with the files of its save.
   auto mark = folder / fmt::format("save_{:08}.rank_{:08x}{:08x}.safetensors", save, random(), random());
   if (!std::ofstream(mark)) {
     fail(ErrorKind::io, "sharded checkpoint", "cannot write to {}: {}", folder.string(),
@@ -62,7 +62,7 @@ std::filesystem::path put_mark(const std::filesystem::path& folder, std::int64_t
 
 void finish_save(const std::filesystem::path& folder, const ShardedIndex& index) {
   write_file_atomically(folder / kIndexName, format_index(index));
-  // The save is made; what cannot be removed only takes room.
+  // The save is complete; files that cannot be removed only use disk space.
   try {
     for_each_shard_file(folder, [&](const std::filesystem::path& file, std::int64_t number) {
       std::error_code failed;
@@ -78,7 +78,7 @@ void take_back(const std::filesystem::path& folder, std::int64_t save, const std
   try {
     if (read_index(folder).save == save) return;
   } catch (const std::exception&) {
-    // No index, or none that can be read: none that names the file.
+    // If there is no readable index, no index names the file.
   }
   std::error_code failed;
   std::filesystem::remove(folder / file, failed);

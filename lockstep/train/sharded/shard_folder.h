@@ -11,8 +11,8 @@ namespace lockstep::train {
 /// Makes the folder where there is none and returns a number that no file in it has. Error(io).
 std::int64_t next_save_number(const std::filesystem::path& folder);
 
-/// Writes an empty file of a random name, by which other processes can see that they have the same folder. The next
-/// finished save removes it where its writer did not. Error(io).
+/// Writes an empty file of a random name, by which other processes can check that they see the same folder. The next
+/// finished save removes it if its writer did not. Error(io).
 std::filesystem::path put_mark(const std::filesystem::path& folder, std::int64_t save);
 
 /// Writes the index, which makes the save the folder's checkpoint, and then removes the files of all other saves,

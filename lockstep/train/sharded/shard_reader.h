@@ -16,23 +16,23 @@ enum class Checksums {
   compared_already,  ///< only the wanted rows of a shard are read
 };
 
-/// Opens only the files that are asked for. Memory is needed for one shard at a time. Not thread-safe.
+/// Opens only the files that are needed. Memory is needed for one shard at a time. Not thread-safe.
 class ShardReader {
  public:
   ShardReader(std::filesystem::path folder, ShardedIndex index, Checksums checksums = Checksums::compare);
 
   const ShardedIndex& index() const { return index_; }
 
-  /// Copies the box of a tensor of the index into `into`, of the box's sizes and the tensor's dtype.
-  /// Error(data), naming file and tensor, for a shard that is missing, damaged or of another shape than the index says;
-  /// Error(io) where a file cannot be read.
+  /// Copies the box of a tensor of the index into `into`, of the box's sizes and the tensor's dtype. Error(data),
+  /// naming file and tensor, for a shard that is missing, damaged or of another shape than in the index; Error(io) if a
+  /// file cannot be read.
   void read(const std::string& name, const Box& box, at::Tensor& into);
-  /// The same into a new tensor.
+  /// Copies the box into a new tensor.
   at::Tensor read(const std::string& name, const Box& box);
 
   /// Reads and compares a whole shard of a tensor. Errors as above.
   at::Tensor read_shard(const std::string& name, std::size_t shard);
-  /// All shards, one after the other.
+  /// Reads and compares all shards, one after the other.
   void compare_all();
 
  private:

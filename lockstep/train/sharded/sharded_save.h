@@ -1,4 +1,5 @@
-// A save of state that ranks hold together, in three steps, so that the long one, writing, can be another thread's.
+// A save of a state that is distributed over ranks, in three steps, so that the long step, writing, can run on another
+// thread.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -23,7 +24,7 @@ struct HeldPart {
   at::Tensor values;  ///< of the box's sizes, any strides and device
 };
 
-/// A tensor in parts that follow from no placements, such as the state of an optimizer in shards.
+/// A tensor in parts that do not follow from placements, such as the state of a sharded optimizer.
 struct TensorInParts {
   std::string dtype;  ///< as in safetensors
   BoxSizes shape;
@@ -31,7 +32,7 @@ struct TensorInParts {
   std::vector<HeldPart> own;  ///< cover this rank's boxes
 };
 
-/// What the ranks of a group save together. All ranks have the same names.
+/// The state that the ranks of a group save together. All ranks have the same names.
 struct SavedState {
   Group group;
   MeshShape mesh;  ///< of all ranks of the group
@@ -40,20 +41,20 @@ struct SavedState {
   std::map<std::string, TensorInParts> in_parts;
 };
 
-/// What a save takes from the tensors before it returns from its constructor.
+/// The copies that a save makes of the tensors in its constructor.
 enum class SavedValues {
-  in_place,  ///< nothing: they are read by write(), one after the other, and must not change until then
+  in_place,  ///< no copies: write() reads the tensors, one after the other; they must not change until then
   copied,    ///< a copy of all that this rank writes: they may change at once
 };
 
-/// Each rank that sees the folder of rank 0 writes a part. What no such rank holds is sent to one that does: on hosts
-/// that share no file system, the hosts without rank 0 write nothing. Memory beyond the state itself: one shard
-/// (kMaxShardBytes) at a time; with SavedValues::copied all that this rank writes.
-/// Errors are those of save_sharded. A save that is destroyed before it is committed leaves nothing behind but files
-/// that the next one removes.
+/// Each rank that sees the folder of rank 0 writes a part. Parts that no such rank holds are sent to one of these
+/// ranks: on hosts that share no file system, the hosts without rank 0 write nothing. Memory beyond the state itself:
+/// one shard (kMaxShardBytes) at a time; with SavedValues::copied all that this rank writes. Errors are those of
+/// save_sharded. A save that is destroyed before it is committed leaves only files that the next save removes.
 class ShardedSave {
  public:
-  /// Agrees with the other ranks on what each of them writes. Rank 0's `folder` and `metadata` count. A collective.
+  /// Agrees with the other ranks on the shards that each of them writes. Rank 0's `folder` and `metadata` are used. A
+  /// collective.
   ShardedSave(std::filesystem::path folder, SavedState state, const SavedMetadata& metadata, SavedValues values);
   ShardedSave(const ShardedSave&) = delete;
   ShardedSave& operator=(const ShardedSave&) = delete;
@@ -80,7 +81,7 @@ class ShardedSave {
   ShardedIndex index_;
   std::vector<PlannedShard> plan_;
   std::map<std::string, at::Tensor> copies_;              ///< by name in this rank's file, with SavedValues::copied
-  std::optional<std::pair<std::string, HeldPart>> part_;  ///< the placed tensor that was asked for last
+  std::optional<std::pair<std::string, HeldPart>> part_;  ///< the placed tensor of the last request
   std::string file_;                                      ///< of this rank
   std::optional<Error> problem_;
   bool committed_ = false;

@@ -5,9 +5,9 @@
 
 namespace lockstep::train {
 
-/// Of outputs [N] or [N, 1], the higher the more probable is class 1 (logits or probabilities), and targets 0 or 1 of
-/// as many numbers, whole or floating. Equal outputs count half. No value when one class has no sample, NaN when an
-/// output is NaN. Keeps 8 bytes of each evaluated sample of all ranks on every rank.
+/// Takes outputs [N] or [N, 1] (logits or probabilities; higher values mean class 1), and targets 0 or 1 of the same
+/// size, integers or floating. Equal outputs count half. No value when one class has no sample, NaN when an output is
+/// NaN. Keeps 8 bytes of each evaluated sample of all ranks on every rank.
 MetricPart auc_part();
 
 }  // namespace lockstep::train

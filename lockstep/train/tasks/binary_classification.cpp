@@ -1,4 +1,4 @@
-// The binary classification task: one logit a sample, cross entropy with a weight of class 1, targets from 0 to 1.
+// The binary classification task: one logit per sample, cross entropy with a weight of class 1, targets from 0 to 1.
 #include <lockstep/base/error.h>
 #include <lockstep/models/network.h>
 #include <lockstep/models/registry.h>
@@ -32,7 +32,7 @@ at::Tensor classes_of(const samples::Batch& batch) {
   return batch[field].to(torch::kFloat);
 }
 
-// Cross entropy of other targets has no minimum, or another one: the loss would fall for ever.
+// Cross entropy of targets outside of that range has no minimum: the loss would decrease without bound.
 void require_two_classes(const at::Tensor& classes) {
   const auto own = find_own_values(classes);
   if (!own.defined()) return;

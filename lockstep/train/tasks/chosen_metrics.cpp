@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What the task measures beside the loss, and what its targets are.
+/// The metrics of the task beside the loss, and the kind of its targets.
 struct TaskFacts {
   std::string name;
   std::optional<std::vector<std::string>> measures;
@@ -53,7 +53,7 @@ std::vector<std::string> ChosenMetric::values() const {
 
 std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vector<MetricPart>& parts) {
   std::vector<ChosenMetric> chosen;
-  std::map<std::string, std::size_t> seen;  // what is measured, by which item
+  std::map<std::string, std::size_t> seen;  // the item of each measured value
   for (const auto& item : read_named_list(list, "metrics")) {
     const auto* part = find_part(parts, item.name);
     if (part == nullptr) {

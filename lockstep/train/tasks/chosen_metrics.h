@@ -17,7 +17,7 @@ struct ChosenMetric {
   PartOptions options;
   FilePosition position;
 
-  /// MetricPart::values of these options; empty: only an evaluation tells.
+  /// MetricPart::values of these options; empty: unknown before an evaluation.
   std::vector<std::string> values() const;
 };
 
@@ -25,11 +25,11 @@ struct ChosenMetric {
 std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vector<MetricPart>& parts);
 
 /// The errors of chosen_metrics, and Error(config) for a metric of classes where the task's targets are numbers, or the
-/// other way round. Silent where the metric or the task does not declare its targets.
+/// other way round. No error if the metric or the task does not declare its targets.
 void check_metrics(const RunConfig& config);
 
 /// The names of all values of an evaluation, of the loss, the task and the metrics, each once, with stars as in
-/// MetricPart::values; nullopt: only an evaluation tells.
+/// MetricPart::values; nullopt: unknown before an evaluation.
 std::optional<std::vector<std::string>> value_names(const RunConfig& config);
 
 }  // namespace lockstep::train

@@ -18,7 +18,7 @@ namespace {
 
 at::Tensor smoothed_targets(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto classes = logits.size(1);
-  // What torch::one_hot does after it looked at the numbers, which a step that is planned does not have.
+  // Like torch::one_hot, but without its check of the values, because tensors of a planned step have no values.
   const auto one_hot = torch::zeros({labels.size(0), classes}, labels.options())
                            .scatter_(1, labels.unsqueeze(1), 1)
                            .to(logits.scalar_type());
@@ -35,8 +35,8 @@ at::Tensor expanded(const at::Tensor& logits, const at::Tensor& labels, double s
 
 constexpr double kMostGamma = 100;
 
-// cross_entropy() does the same, but leaves out ignored labels by a mask where it smooths: then the sizes of what it
-// computes depend on numbers, and a step that is planned has none.
+// cross_entropy() does the same, but with smoothing it leaves out ignored labels by a mask: then sizes of tensors
+// depend on values, and tensors of a planned step have no values.
 at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto log_p = logits.log_softmax(1);
   const auto of_labels = torch::nll_loss(log_p, labels);
@@ -63,7 +63,7 @@ void describe(ConfigFields& fields, FocalOptions& options) {
   describe_class_weights(fields, options.class_weights);
 }
 
-/// The weight of each sample's class. Of comparisons with numbers, which global tensors can do as well.
+/// The weight of each sample's class. Computed by comparisons with numbers, which global tensors also support.
 at::Tensor weights_of(const at::Tensor& labels, const std::vector<double>& weights, at::ScalarType dtype) {
   auto sum = (labels == 0).to(dtype) * weights.front();
   for (std::size_t c = 1; c < weights.size(); ++c) {

@@ -27,7 +27,7 @@ at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at
 /// The field of a batch that models of models/registry.h take: `features` where there is one, else `pictures`.
 const at::Tensor& input_of(const samples::Batch& batch);
 
-/// The losses that Lockstep brings.
+/// The losses of Lockstep.
 std::vector<LossPart> classification_losses();
 
 /// Loss and `accuracy` of batches with the fields of samples/pictures.h, or `features` for the pictures, for the models

@@ -24,7 +24,7 @@ models::Gpt& gpt_of(torch::nn::Module& model) {
   fail(ErrorKind::config, "task.name", "language_modelling is for model.name gpt, and the model is another");
 }
 
-// On one line, as a log wants it.
+// The text on one line, for the log.
 std::string printable(const std::string& text) {
   std::string out;
   for (const char letter : text) {
@@ -50,7 +50,7 @@ class LanguageModelling final : public Task {
     Outcome outcome;
     try {
       outcome.output = gpt.forward(batch[samples::kTokens]);
-      // With `counted` of each token, until it is known which count.
+      // Values for each token together with `counted`, until the selection of tokens.
       const auto how = batch.tensors.contains(samples::kCounted) ? at::Reduction::None : at::Reduction::Mean;
       outcome.loss = torch::cross_entropy_loss(outcome.output.flatten(0, 1), next.flatten(), {}, how);
     } catch (const c10::Error&) {
@@ -110,7 +110,7 @@ class LanguageModelling final : public Task {
   }
 
  private:
-  /// Makes loss and metrics those of the tokens that count.
+  /// Restricts loss and metrics to the tokens that count.
   static void count_some(Outcome& outcome, const at::Tensor& counted, bool measures) {
     if (is_global(counted) || !find_own_values(counted).defined()) {
       fail(ErrorKind::config, "data.loss_behind",
@@ -127,7 +127,7 @@ class LanguageModelling final : public Task {
     outcome.target = outcome.target.masked_fill(counted.logical_not(), kNotCounted);
   }
 
-  /// A text that is written on.
+  /// A text that the model continues.
   struct Text {
     std::vector<std::int64_t> tokens;
     std::int64_t number = 0;
@@ -161,7 +161,7 @@ class LanguageModelling final : public Task {
   }
 
   /// Adds `count` tokens to each text. The model sees the last tokens of each, up to `window` of them, which is the
-  /// shape of each pass: what comes later does not change what is earlier. `place` makes its input of a tensor.
+  /// shape of each pass: later tokens do not change earlier outputs. `place` converts a tensor to the model's input.
   void write_on(std::vector<Text>& texts, models::Gpt& gpt, std::int64_t count, std::int64_t window,
                 const std::function<at::Tensor(const at::Tensor&)>& place) const {
     std::vector<data::RandomStream> draws;

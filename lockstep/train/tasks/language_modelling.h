@@ -19,10 +19,10 @@ struct LanguageOptions {
 void describe(ConfigFields& fields, LanguageOptions& options);
 
 /// For the fields of samples/text.h and the model gpt. Loss: mean cross entropy per token, where there is `counted` of
-/// those tokens only. Metrics: `perplexity`, exp(loss), and `accuracy`, the share of tokens that the largest logit
-/// names. After an evaluation it shows what the model makes of `prompt`, a token being a byte. Predicts `text`, what
-/// the model adds to each sample in the same way, and `tokens`, int64 [N, sample_bytes], of which it is made. Draws
-/// depend on the seed, the text and its number, and on nothing else.
+/// those tokens only. Metrics: `perplexity`, exp(loss), and `accuracy`, the share of tokens with the largest logit.
+/// After an evaluation it shows the model's continuation of `prompt`, where a token is a byte. Predicts `text`, the
+/// continuation of each sample, and `tokens`, int64 [N, sample_bytes], the tokens of that text. Draws depend only on
+/// the seed, the text and its number.
 std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options);
 
 }  // namespace lockstep::train

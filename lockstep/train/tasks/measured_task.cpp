@@ -14,7 +14,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Names of sums: that of the metric's place in the list, a slash, and its own.
+/// Names of sums: the metric's index in the list, a slash, and the metric's own name.
 std::string prefix_of(std::size_t metric) { return fmt::format("{}/", metric); }
 
 at::Tensor whole_of(const at::Tensor& tensor) { return is_global(tensor) ? full(tensor.detach()) : tensor.detach(); }

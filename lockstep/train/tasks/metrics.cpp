@@ -1,4 +1,4 @@
-// The metrics that Lockstep brings.
+// The metrics of Lockstep.
 #include <lockstep/base/error.h>
 #include <lockstep/train/task.h>
 #include <lockstep/train/tasks/auc.h>
@@ -76,7 +76,7 @@ class TopK final : public Metric {
   std::string name_;
 };
 
-/// How often each class was meant (row) and said (column).
+/// The confusion matrix: counts by target class (row) and predicted class (column).
 at::Tensor confusion_of(const OfClasses& of) {
   const auto classes = of.output.size(1);
   const auto pairs = of.target * classes + of.output.argmax(1);
@@ -199,7 +199,7 @@ class Determination final : public Metric {
     const auto& target = sums.at("target");
     if (target.count == 0) return {};
     const double spread = sums.at("squares").sum - target.sum * target.sum / target.count;
-    if (spread <= 0) return {};  // equal targets have none to explain
+    if (spread <= 0) return {};  // equal targets have no variance
     return {{"r2", 1 - sums.at("residual").sum / spread}};
   }
 };

@@ -1,5 +1,5 @@
-// The reasons why libtorch refuses a batch of a shipped task, in words of the configuration. Called when it has:
-// looking at the numbers of each batch before would cost time.
+// The reasons why libtorch rejects a batch of a built-in task, with the names of configuration keys. Called only after
+// such an error: a check of the values of each batch would cost time.
 #pragma once
 
 #include <lockstep/samples/dataset.h>

@@ -24,7 +24,7 @@ at::Tensor regression_loss(const std::string& name, const at::Tensor& values, co
   return torch::mse_loss(values, targets);
 }
 
-// Cross entropy of targets outside of that range has no minimum: the loss falls for ever.
+// Cross entropy of targets outside of that range has no minimum: the loss decreases without bound.
 void require_shares(const at::Tensor& targets) {
   const auto own = find_own_values(targets);
   if (!own.defined()) return;
@@ -47,7 +47,8 @@ const at::Tensor& targets_of(const samples::Batch& batch) {
       samples::kTargets, fmt::join(names, ", "));
 }
 
-/// Targets that a data set says to scale, such as csv with standardize_targets: the model learns and makes scaled ones.
+/// Targets that a data set requires to scale, such as csv with standardize_targets: the model learns and predicts
+/// scaled values.
 at::Tensor scaled(const at::Tensor& targets, const samples::Batch& batch) {
   const auto mean = batch.tensors.find(samples::kTargetMean);
   return mean == batch.tensors.end() ? targets : (targets - mean->second) / batch[samples::kTargetDeviation];

@@ -17,7 +17,7 @@ void describe(ConfigFields& fields, RegressionOptions& options);
 /// For models of models/registry.h, the input `features` or `pictures`, and `targets`, floats [N, T] of any T. Loss:
 /// the mean over all targets. Metrics: `mae`, the mean absolute error, and `rmse`, the root of the mean squared error,
 /// over all targets of all ranks. Predicts `values` [N, T]. Where samples have `target_mean` and `target_deviation`
-/// (samples/table.h), the model makes standardized numbers, of which the loss is; metrics and predictions are in the
+/// (samples/table.h), the model outputs standardized numbers, and the loss uses these; metrics and predictions have the
 /// unit of the targets.
 std::shared_ptr<Task> make_regression(const RegressionOptions& options);
 

@@ -1,4 +1,4 @@
-// How the next token of a text is chosen from a language model's logits.
+// The choice of a text's next token from a language model's logits.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -9,14 +9,14 @@
 namespace lockstep::train {
 
 struct Sampling {
-  double temperature = 0;      ///< by which logits are divided; 0: always the most probable token
-  std::int64_t top_k = 0;      ///< so many of the most probable tokens can come; 0: all
-  double top_p = 1;            ///< of these, the fewest that together are so probable
+  double temperature = 0;      ///< divides the logits; 0: always the most probable token
+  std::int64_t top_k = 0;      ///< the number of most probable tokens to choose from; 0: all
+  double top_p = 1;            ///< of these, the smallest set with at least this total probability
   std::int64_t text_seed = 0;  ///< of the draws
 };
 void describe(ConfigFields& fields, Sampling& sampling);
 
-/// Error(config) where nothing is drawn, and another key says how.
+/// Error(config) if nothing is drawn at random, but another key configures the draws.
 void check(const Sampling& sampling);
 
 /// The token for a number drawn uniformly from [0, 1). Probabilities are softmax(logits / temperature), those of the

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr const char* kWhere = "tensorboard";
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-// The numbers of fields, as the .proto files of TensorFlow and TensorBoard have them.
+// The numbers of fields in the .proto files of TensorFlow and TensorBoard.
 namespace event {
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7, kSourceMetadata = 10;
 }
@@ -97,7 +97,7 @@ std::string record_of_value(std::int64_t step, const ProtobufMessage& value) {
   return record_of(event.text());
 }
 
-// Both mark the beginning. The version is the one that makes readers look at session logs.
+// Both mark the beginning. Readers use session logs only with this version.
 std::string first_records(std::int64_t first_step) {
   auto version = new_event();
   version.bytes(event::kFileVersion, "brain.Event:2");
@@ -129,7 +129,7 @@ std::int64_t time_in_name(const fs::path& file) {
   return parse_integer(std::string_view(rest).substr(0, kDigits)).value_or(0);
 }
 
-// A process that was replaced may have had another pid, host and clock, and may have begun in this very second.
+// A replaced process may have had another pid, host and clock, and may have started in the same second.
 std::int64_t time_behind_all(const fs::path& folder) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::int64_t time = std::chrono::duration_cast<std::chrono::seconds>(now).count();

@@ -20,14 +20,14 @@ namespace lockstep::train {
 class EventFile {
  public:
   /// Makes the folder when missing, and a new file in it, events.out.tfevents.<time>.<host>.<pid>, whose name sorts
-  /// behind all that are there, whatever their hosts' clocks said. Tells viewers that this file goes on at
-  /// `first_step`, so that they drop what older files have from there on: TensorBoard with --load_fast=false at once,
-  /// by default (its data server does not look at this) curve by curve, as each gets steps again. Error(io) with the
-  /// path and the reason.
+  /// after all existing ones, independent of their hosts' clocks. Marks that this file continues at `first_step`, so
+  /// that viewers drop the values of older files from that step on: TensorBoard with --load_fast=false at once, by
+  /// default (its data server ignores the mark) for each curve when it gets these steps again. Error(io) with the path
+  /// and the reason.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
-  /// Tags must be UTF-8 and not empty: Error(invalid_argument), and nothing is written. All of these may write what was
-  /// collected, so Error(io) like flush().
+  /// Tags must be UTF-8 and not empty: Error(invalid_argument), and nothing is written. All of these may write the
+  /// collected events, so Error(io) like flush().
   void scalar(std::string_view tag, std::int64_t step, double value);  ///< kept as float32; may be NaN
   /// Error(invalid_argument) unless there are as many limits as counts, and limits ascend.
   void histogram(std::string_view tag, std::int64_t step, const Histogram& histogram);

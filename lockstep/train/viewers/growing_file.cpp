@@ -32,7 +32,7 @@ void GrowingFile::flush() {
   }
 }
 
-// The errno of what failed, or 0.
+// The errno of the failed call, or 0.
 int GrowingFile::write_all() noexcept {
   std::string_view rest = waiting_;
   int error = 0;
@@ -44,10 +44,10 @@ int GrowingFile::write_all() noexcept {
       error = count == 0 ? ENOSPC : errno;
     }
   }
-  // Half a record would hide all that come after it.
+  // Half a record would hide all later records.
   const bool cut = error != 0 && ::ftruncate(fd_.get(), static_cast<off_t>(written_)) == 0;
   if (error == 0) written_ += waiting_.size();
-  if (error != 0 && !cut) fd_.reset();  // so that nothing follows it: each later write fails
+  if (error != 0 && !cut) fd_.reset();  // so that no record follows it: each later write fails
   waiting_.clear();
   return error;
 }

@@ -11,7 +11,7 @@
 namespace lockstep::train {
 
 /// Records are collected in memory and written together. Whenever a write fails, the file ends with the last record
-/// that was written before it: what was collected since then is lost, and later records follow that one. Only a process
+/// that was written before it: records collected since then are lost, and later records follow that one. Only a process
 /// that is killed within a write leaves a part of a record. Not thread-safe.
 class GrowingFile {
  public:
@@ -22,7 +22,7 @@ class GrowingFile {
   /// Flushes; a failure is not reported.
   ~GrowingFile();
 
-  /// Adds a record; writes when enough of them wait. Error(io) like flush().
+  /// Adds a record; writes when enough records are collected. Error(io) like flush().
   void add(std::string_view record);
 
   /// Passes all records to the system, so that they outlive this process. Error(io) with the file and the reason.

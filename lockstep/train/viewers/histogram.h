@@ -18,7 +18,8 @@ struct Histogram {
 };
 
 /// The limits that histogram_of() uses: 0, and 1e-12 * 1.1^k up to 1e20 with both signs, so that small and large values
-/// are told apart equally well; then the largest double. Fixed, so that the counts of several ranks can be added up.
+/// have the same relative resolution; then the largest double. Fixed, so that the counts of several ranks can be added
+/// up.
 std::span<const double> histogram_limits();
 
 /// The histogram of the finite values (NaN and infinities are left out), with the buckets from that of the smallest

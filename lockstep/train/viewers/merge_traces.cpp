@@ -62,7 +62,7 @@ std::optional<std::chrono::nanoseconds> earliest(std::span<const RankTrace> trac
   return first;
 }
 
-// Lines for an AtomicFile, which writes at once what it is given.
+// A buffer of lines for an AtomicFile, which writes without a buffer.
 class Lines {
  public:
   explicit Lines(AtomicFile& file) : file_(file) {}

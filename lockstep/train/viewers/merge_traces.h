@@ -7,14 +7,14 @@
 
 namespace lockstep::train {
 
-/// A file of a TraceFile, and what to add to its times to get those of a clock that all ranks have in common.
+/// A file of a TraceFile, and the offset from its times to a clock that all ranks have in common.
 struct RankTrace {
   std::filesystem::path file;
   std::chrono::nanoseconds clock_offset{};
 };
 
-/// Writes one file with the events of all (as a whole or not at all), each rank as a process of its own. The first bar
-/// begins at 0. The file of a killed process counts up to its last whole line. Memory: a line. Times are exact to a
+/// Writes one file with the events of all (as a whole or not at all), each rank as a separate process. The first bar
+/// begins at 0. The file of a killed process counts up to its last whole line. Memory: one line. Times are exact to a
 /// quarter of a microsecond for clocks that count from 1970, and to a nanosecond for those that count from the start of
 /// the machine. Error(io) naming the file that cannot be read or written; Error(data) when one is not a file of a
 /// TraceFile.

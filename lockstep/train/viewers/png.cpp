@@ -38,7 +38,7 @@ std::string header_of(const Picture& picture) {
   return header;
 }
 
-// Each row behind the number of its filter, 0: as it is.
+// Each row follows the number of its filter, 0: none.
 std::string rows_of(const Picture& picture) {
   const auto row_bytes = static_cast<std::size_t>(picture.width * picture.channels);
   std::string rows;

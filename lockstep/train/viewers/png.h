@@ -7,7 +7,7 @@
 
 namespace lockstep::train {
 
-/// A picture of 8 bits a channel: rows from the top, in them pixels from the left, in them the channels, with nothing
+/// A picture of 8 bits per channel: rows from the top, in them pixels from the left, in them the channels, with nothing
 /// in between. Channels: 1 grey, 2 grey and alpha, 3 red, green, blue, 4 those and alpha.
 struct Picture {
   std::int64_t width = 0;

@@ -16,7 +16,7 @@ void append_little_endian(std::string& bytes, Unsigned value) {
   for (std::size_t i = 0; i < sizeof(value); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
-// Seven bits a byte, lowest first; the eighth says that more follow.
+// Seven bits per byte, lowest first; the eighth bit marks that more bytes follow.
 void append_varint(std::string& bytes, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
   bytes += static_cast<char>(value);

@@ -1,4 +1,4 @@
-// The writer of trace events, one JSON object a line, thread-safe; microseconds are printed from whole nanoseconds.
+// The writer of trace events, one JSON object per line, thread-safe; microseconds are printed from whole nanoseconds.
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/trace_file.h>
@@ -58,7 +58,7 @@ TraceFile::~TraceFile() {
   try {
     file_.add("\n]\n");
   } catch (const std::exception&) {
-    // It can be opened without the bracket.
+    // Viewers open the file without the bracket.
   }
 }
 

@@ -1,6 +1,6 @@
-// Chrome trace files: what the threads of a rank did, and when, as bars on a time line.
+// Chrome trace files: the activities of a rank's threads as bars on a time line.
 //
-// The JSON array format of the Trace Event Format, which chrome://tracing and ui.perfetto.dev open: one event a line.
+// The JSON array format of the Trace Event Format, which chrome://tracing and ui.perfetto.dev open: one event per line.
 // The closing bracket may be missing there, so the file of a killed process can be opened too.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::train {
 
-/// What a viewer shows of a bar that is selected.
+/// The details that a viewer shows for a selected bar.
 struct TraceArgument {
   std::string_view name;
   std::variant<std::int64_t, std::string_view> value;
@@ -49,7 +49,7 @@ class TraceFile {
   /// Gives a thread a title.
   void name_thread(std::int64_t thread, std::string_view title);
 
-  /// These may write what was collected, so Error(io) like flush().
+  /// These may write the collected bars, so Error(io) like flush().
   void add(const TraceSpan& span);
 
   /// Passes all bars to the system, so that they outlive this process. Error(io) with the path and the reason; the bars

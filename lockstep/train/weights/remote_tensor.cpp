@@ -1,4 +1,4 @@
-// The hash and the safetensors file of a model whose large tables are read in blocks of 4 MiB from elsewhere.
+// The hash and the safetensors file of a model whose large tables are read in blocks of 4 MiB from another process.
 #include <lockstep/base/sha256.h>
 #include <lockstep/train/weights/remote_tensor.h>
 #include <lockstep/train/weights/safetensors_stream.h>

@@ -36,11 +36,11 @@ TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
                   const TensorMetadata& metadata = {});
 
-/// Copies each tensor of the file (weights_file.h says which) into the parameter or buffer of the same name; floating
-/// dtypes are converted. Names of MindSpore's layers (gamma, beta, ...) are understood, and those that the module knows
-/// (KnowsOtherNames). Counts of batches (num_batches_tracked) may be missing. Returns lines for the log: what was taken
-/// from where, and with names.strict false what does not fit. Error(data) names the tensors that are missing,
-/// unexpected, or of another shape or kind, and a remedy where it is known; the module is then unchanged. With
+/// Copies each tensor of the file (weights_file.h defines the set) into the parameter or buffer of the same name;
+/// floating dtypes are converted. Names of MindSpore's layers (gamma, beta, ...) are accepted, and those that the
+/// module defines (KnowsOtherNames). Counts of batches (num_batches_tracked) may be missing. Returns lines for the log:
+/// what was taken from where, and with names.strict false what does not fit. Error(data) names the tensors that are
+/// missing, unexpected, or of another shape or kind, and a remedy where it is known; the module is then unchanged. With
 /// names.strict false that is an error only where nothing fits.
 std::vector<std::string> load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                                       const WeightNames& names = {});

@@ -36,7 +36,7 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> kElementByt
     {"BOOL", 1},
 }};
 
-/// Reports what is wrong with one file.
+/// Reports the errors of one file.
 class Complaint {
  public:
   explicit Complaint(const std::filesystem::path& file) : file_(file) {}
@@ -117,7 +117,7 @@ SafetensorsEntry read_entry(const std::string& name, const json& value, const Co
   entry.dtype = value["dtype"].get<std::string>();
   std::tie(entry.begin, entry.end) = read_offsets(value["data_offsets"], name, wrong);
   if (entry.end < entry.begin) wrong.tensor(name, "ends at byte {}, before it begins at {}", entry.end, entry.begin);
-  if (safetensors_element_bytes(entry.dtype) == 0) return entry;  // whoever wants this tensor is told
+  if (safetensors_element_bytes(entry.dtype) == 0) return entry;  // a reader of this tensor gets an error
   const auto needed = needed_bytes(entry, wrong);
   if (entry.end - entry.begin != needed) {
     wrong.tensor(name, "has {} bytes in the file, but its dtype and shape need {}", entry.end - entry.begin, needed);

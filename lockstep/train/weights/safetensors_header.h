@@ -42,8 +42,8 @@ void lay_out(SafetensorsHeader& header);
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
 /// Reads the JSON of a file that has `data_bytes` bytes after its header. Error(data), naming `file` and the tensor,
-/// unless every rule holds: JSON without repeated keys, sizes that fit their offsets, and tensors that
-/// cover the data without overlap or gap.
+/// unless all rules hold: JSON without repeated keys, sizes that fit their offsets, and tensors that cover the data
+/// without overlap or gap.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            const std::filesystem::path& file);
 

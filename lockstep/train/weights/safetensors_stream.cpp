@@ -47,8 +47,8 @@ bool is_page(std::string_view begin) {
          tag.starts_with("<head");
 }
 
-/// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form; or
-/// what a download left: a page that says why there was none, or a pointer of Git to where the file is.
+/// The usual other kinds of files are those of torch.save(), a zip archive or an older pickle, and failed downloads: a
+/// page with an error message, or a pointer file of Git LFS.
 void require_no_other_kind(std::ifstream& stream, const fs::path& path) {
   std::string begin(256, '\0');
   stream.clear();
@@ -100,7 +100,7 @@ std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, st
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   const auto limit = std::min(kMaxSafetensorsHeader, file_bytes - 8);
   if (length > limit) {
-    require_no_other_kind(stream, path);  // only now: a length may look like anything
+    require_no_other_kind(stream, path);  // only now: the bytes of a length may look like another format
     throw Error(
         ErrorKind::data, "safetensors",
         fmt::format("the header claims {} bytes; at most {} are possible in this file of {}: it was cut short or "
@@ -136,7 +136,7 @@ at::ScalarType scalar_type_of(std::string_view dtype) {
 
 SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
   std::error_code failed;
-  // A pipe would be waited for; a folder cannot be read.
+  // A read of a pipe would block; a folder cannot be read.
   if (const auto type = fs::status(path_, failed).type();
       type != fs::file_type::regular && type != fs::file_type::none && type != fs::file_type::not_found) {
     throw Error(ErrorKind::data, "safetensors",
@@ -181,7 +181,7 @@ at::Tensor SafetensorsReader::read(const SafetensorsEntry& entry, const std::vec
   const std::span bytes(static_cast<char*>(tensor.data_ptr()), tensor.nbytes());
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + begin));
   read_exactly(stream_, path_, bytes);
-  // A bool with another byte in it is undefined behaviour wherever it is used.
+  // Every use of a bool with another byte is undefined behaviour.
   if (tensor.scalar_type() == at::kBool &&
       std::ranges::any_of(bytes, [](char byte) { return byte != 0 && byte != 1; })) {
     throw Error(ErrorKind::data, "safetensors",

@@ -21,7 +21,7 @@ enum class ScalarType : std::int8_t;
 
 namespace lockstep::train {
 
-/// "F32". Error(invalid_argument) naming the tensor unless it is dense and of a dtype that the format has.
+/// "F32". Error(invalid_argument) naming the tensor unless it is dense and of a dtype of the format.
 std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor);
 /// The inverse of safetensors_dtype. Error(data) for a dtype that is not one of safetensors_header.h.
 c10::ScalarType scalar_type_of(std::string_view dtype);
@@ -32,11 +32,11 @@ class SafetensorsReader {
   explicit SafetensorsReader(std::filesystem::path path);
 
   const SafetensorsHeader& header() const { return header_; }
-  /// nullptr where there is none of this name.
+  /// nullptr if there is no tensor of this name.
   const SafetensorsEntry* find(std::string_view name) const;
-  /// On the CPU, contiguous. `entry` is one of the header's.
+  /// Reads a tensor, on the CPU, contiguous. `entry` is one of the header's.
   at::Tensor read(const SafetensorsEntry& entry);
-  /// The same of some rows of the first dimension, of which there is one; reads no other bytes.
+  /// The same for some rows of the first dimension, which must exist; reads no other bytes.
   at::Tensor read_rows(const SafetensorsEntry& entry, std::int64_t first, std::int64_t rows);
 
  private:
@@ -56,13 +56,13 @@ class SafetensorsWriter {
   /// Decides the order of the tensors (lay_out).
   SafetensorsWriter(const std::filesystem::path& path, SafetensorsHeader header);
 
-  /// The tensors in the order in which they are to be written.
+  /// The tensors in the order in which they must be written.
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
-  /// The next tensor, of the shape and dtype that were announced; any strides and device.
+  /// The next tensor, of the described shape and dtype; any strides and device.
   void write(const at::Tensor& tensor);
   /// The next rows of the next tensor, in place of all of it; contiguous, on the CPU.
   void write_rows(const at::Tensor& rows);
-  /// After the last tensor.
+  /// Must be called after the last tensor.
   void commit();
 
  private:

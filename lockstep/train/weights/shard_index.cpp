@@ -26,7 +26,7 @@ bool is_printable(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
-/// Which is either the file's name, or an object that has it.
+/// The value is either the file's name, or an object that contains it.
 std::string file_in(const json& value, std::string_view tensor, const std::filesystem::path& file) {
   const json* name = &value;
   if (value.is_object() && value.contains("file")) name = &value["file"];
@@ -44,7 +44,7 @@ std::string file_in(const json& value, std::string_view tensor, const std::files
 }  // namespace
 
 ShardFiles parse_shard_index(std::string_view text, const std::filesystem::path& file) {
-  constexpr std::size_t kDeepest = 8;  // of metadata, which are not looked at
+  constexpr std::size_t kDeepest = 8;  // of metadata, which are ignored
   if (text.starts_with("version https://git-lfs")) {
     wrong_index(file, "is a pointer of Git LFS, not the file itself; fetch that with 'git lfs pull'");
   }

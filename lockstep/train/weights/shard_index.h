@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kMaxShardIndex = 100'000'000;
 /// Files by the names of tensors.
 using ShardFiles = std::map<std::string, std::string, std::less<>>;
 
-/// Error(data), naming `file`: no such JSON, a name twice, and files that are not names within the folder.
+/// Error(data), naming `file`, for other JSON, a repeated name, and files that are not names within the folder.
 ShardFiles parse_shard_index(std::string_view json, const std::filesystem::path& file);
 
 std::string format_shard_index(const ShardFiles& files, std::uint64_t total_bytes);

@@ -15,8 +15,8 @@
 namespace lockstep::train {
 namespace {
 
-// How many of a file's names are compared with those that are missing, how long they are, and how many comparisons
-// there are in all: more would take long, and help nobody.
+// Limits for the comparison of a file's names with missing names: their number, their length, and the total number of
+// comparisons. More would take long without a benefit.
 constexpr std::size_t kMostCompared = 1000, kLongestCompared = 100, kMostComparisons = 100'000;
 
 bool alike(const at::Tensor& own, const at::Tensor& stored) {
@@ -29,7 +29,7 @@ std::string list(std::string_view title, std::size_t count, const std::vector<st
   return fmt::format("{} ({}): {}{}", title, count, fmt::join(shown, ", "), count > shown.size() ? ", ..." : "");
 }
 
-/// The first `most` names, each as `word` puts it.
+/// The first `most` names, each formatted by `word`.
 template <typename Word>
 std::vector<std::string> first_of(const std::vector<std::string>& names, std::size_t most, const Word& word) {
   std::vector<std::string> words;
@@ -45,10 +45,10 @@ std::vector<std::string> to_compare(const std::vector<std::string>& names) {
   return some;
 }
 
-/// How many names become those of others when a beginning is taken away, by that beginning.
+/// For each prefix, the number of names that equal a name of the other side without that prefix.
 using Beginnings = std::map<std::string, std::size_t>;
 
-// Of names that the other side does not have.
+// Considers names that the other side does not have.
 Beginnings beginnings_of(const TensorMap& names, const TensorMap& others) {
   Beginnings found;
   std::size_t looked_at = 0;
@@ -68,7 +68,7 @@ std::size_t common_names(const TensorMap& own, const TensorMap& stored) {
       std::ranges::count_if(own, [&](const auto& item) { return stored.contains(item.first); }));
 }
 
-// What names in the file begin with, if most of the module's names are there with or without it.
+// The prefix of names in the file, if it has most of the module's names with or without the prefix.
 std::optional<std::string> advice_for_beginnings(const TensorMap& own, const TensorMap& stored) {
   constexpr std::size_t kMostRules = 4;
   const auto in_file = beginnings_of(stored, own);
@@ -84,7 +84,7 @@ std::optional<std::string> advice_for_beginnings(const TensorMap& own, const Ten
   }
   std::vector<std::string> rules;
   for (const auto& [beginning, count] : in_file) rules.push_back(fmt::format("{}: \"\"", beginning));
-  std::ranges::reverse(rules);  // the longer of two that begin alike first: the first that fits counts
+  std::ranges::reverse(rules);  // of two with a common beginning the longer first: the first match counts
   return fmt::format("; names in the file have beginnings that the model's do not: set 'model.weights_rename={{{}}}'",
                      fmt::join(rules, ", "));
 }
@@ -101,8 +101,7 @@ std::optional<std::string> advice_for_own_beginning(const TensorMap& own, const 
       beginning);
 }
 
-// The first size in the file, where that is all in which some tensors differ: the last layer of a model with other
-// classes.
+// The first size in the file, if some tensors differ only in it: the last layer of a model with other classes.
 std::optional<std::int64_t> classes_in_file(const std::vector<std::string>& unlike, const TensorMap& own,
                                             const TensorMap& stored) {
   const auto sizes = stored.at(unlike.front()).sizes();

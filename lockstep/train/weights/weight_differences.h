@@ -1,4 +1,4 @@
-// What keeps a file's tensors from being a module's, in words.
+// A description of the differences between a file's tensors and a module's.
 #pragma once
 
 #include <lockstep/train/weights/safetensors.h>
@@ -19,12 +19,12 @@ struct WeightDifferences {
 
 WeightDifferences compare(const TensorMap& own, const TensorMap& stored);
 
-/// "missing in the file (1): a.weight (near it: b.weight)" and so on, one text for each kind of difference that there
-/// is; of each kind `most` names.
+/// "missing in the file (1): a.weight (near it: b.weight)" and so on, one text for each existing kind of difference,
+/// with `most` names of each kind.
 std::vector<std::string> in_words(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored,
                                   std::size_t most);
 
-/// What to do, beginning with "; ". `may_be_random`: tensors of the module may keep their values.
+/// Advice, beginning with "; ". `may_be_random`: tensors of the module may keep their values.
 std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored, bool may_be_random);
 
 }  // namespace lockstep::train

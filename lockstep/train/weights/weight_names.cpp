@@ -19,7 +19,8 @@ std::vector<std::string_view> between_stars(std::string_view pattern) {
   return parts;
 }
 
-/// What each star stands for. The first place of each part is as good as any: what follows has the most room then.
+/// The text for each star. The first position of each part is always sufficient, because it leaves the most room for
+/// the following parts.
 std::optional<std::vector<std::string_view>> match(std::string_view name, const std::vector<std::string_view>& parts) {
   if (!name.starts_with(parts.front())) return std::nullopt;
   name.remove_prefix(parts.front().size());

@@ -39,14 +39,14 @@ bool is_left_out(const std::string& name, const WeightNames& names) {
   return std::ranges::any_of(names.except, [&](const auto& pattern) { return fits(name, pattern); });
 }
 
-/// Names of the file as the module has them, but for those to be left out.
+/// The module's names for names of the file, except names to leave out.
 class NamesInFile {
  public:
   NamesInFile(const WeightNames& names, const std::vector<Rename>& theirs, const TensorMap& own,
               const std::filesystem::path& path)
       : names_(names), theirs_(theirs), own_(own), path_(path), used_(names.rename.size()) {}
 
-  /// nullopt: it is to be left out.
+  /// nullopt: the tensor must be left out.
   std::optional<std::string> as_own(const std::string& full) {
     auto name = full.starts_with(names_.prefix) ? full.substr(names_.prefix.size()) : full;
     seen_.push_back(name);
@@ -87,7 +87,7 @@ class NamesInFile {
     }
   }
 
-  /// What was read under another name than the file's.
+  /// The tensors that were read under another name than the file's.
   std::optional<std::string> remark() const {
     if (changed_ == 0) return std::nullopt;
     return fmt::format("names of another framework ({}): {}{}", changed_, example_, changed_ > 1 ? ", ..." : "");
@@ -142,7 +142,7 @@ TensorMap named_as_own(const TensorMap& stored, NamesInFile& names, const std::f
   return out;
 }
 
-/// "left out, as they are not tensors that are read (3): epoch (a number), ...", if anything is.
+/// "left out, as they are not tensors that are read (3): epoch (a number), ...", if there are any.
 void remark_others(const WeightsFile& file, std::vector<std::string>& remarks) {
   if (file.others.empty()) return;
   std::vector<std::string> shown;
@@ -153,7 +153,7 @@ void remark_others(const WeightsFile& file, std::vector<std::string>& remarks) {
                                 fmt::join(shown, ", "), file.others.size() > shown.size() ? ", ..." : ""));
 }
 
-/// What the file has for the missing tensors that is not read: "; '0.weight' is there as ...".
+/// Entries of the file for the missing tensors that are not read: "; '0.weight' is there as ...".
 std::string others_among(const std::vector<std::string>& missing, const WeightsFile& file, NamesInFile names) {
   std::map<std::string, std::string> what;
   for (const auto& [full, kind] : file.others) {
@@ -169,13 +169,13 @@ std::string others_among(const std::vector<std::string>& missing, const WeightsF
   return text;
 }
 
-/// Batch norms count batches for what no layer here uses, and other programs and older ones do not.
+/// No layer here uses the batch counts of batch norms, and other or older programs do not save them.
 bool is_count_of_batches(const std::string& name) {
   constexpr std::string_view kCount = "num_batches_tracked";
   return name == kCount || name.ends_with("." + std::string(kCount));
 }
 
-// A pattern that fits nothing is a slip of the fingers.
+// A pattern without a match is a typing error.
 void require_known(const std::vector<std::string>& except, const TensorMap& own) {
   for (const auto& pattern : except) {
     if (std::ranges::any_of(own, [&](const auto& item) { return fits(item.first, pattern); })) continue;

@@ -43,7 +43,7 @@ std::string first_bytes(const fs::path& path, std::size_t most) {
 
 WeightsFormat format_of_file(const fs::path& path) {
   std::error_code unknown;
-  if (!fs::is_regular_file(path, unknown)) return WeightsFormat::safetensors;  // whose reader says so
+  if (!fs::is_regular_file(path, unknown)) return WeightsFormat::safetensors;  // its reader reports the error
   return weights_format(first_bytes(path, kFormatBytes));
 }
 
@@ -71,7 +71,7 @@ WeightsFile read_pth(const fs::path& path, const std::string& key) {
   return file;
 }
 
-/// What MindSpore's optimizers and callbacks leave beside the weights: each parameter once more under such a prefix,
+/// Entries of MindSpore's optimizers and callbacks beside the weights: a copy of each parameter under such a prefix,
 /// and numbers.
 bool is_of_training(const std::string& name, const TensorMap& tensors) {
   constexpr std::array<std::string_view, 6> kPrefixes = {"moments.", "moment1.", "moment2.",
@@ -151,7 +151,7 @@ constexpr std::string_view kIndexEnd = ".index.json";
 
 bool is_index(const fs::path& path) { return path.filename().string().ends_with(kIndexEnd); }
 
-/// What a folder of Hugging Face's has, the usual one first; nullopt: none of it.
+/// The weights file of a Hugging Face folder, the usual name first; nullopt: there is none.
 std::optional<fs::path> find_weights(const fs::path& folder) {
   std::error_code unknown;
   for (const auto* name :
@@ -167,12 +167,12 @@ std::optional<fs::path> find_weights(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// Links may lead out of the folder, where an index has nothing to say.
+/// Links may lead out of the folder, and an index must not name files there.
 void require_inside(const fs::path& shard, const fs::path& index) {
   const auto folder = fs::weakly_canonical(index.parent_path().empty() ? "." : index.parent_path());
   const auto relative = fs::weakly_canonical(shard).lexically_relative(folder);
   if (!relative.empty() && *relative.begin() != "..") return;
-  // Downloads are kept so: a folder of links into one of files that are named for their content.
+  // Caches of downloads have this form: a folder of links to files that are named by their content.
   const auto of_cache = [](const fs::path& path) { return path.parent_path().filename() == "blobs"; };
   if (of_cache(fs::weakly_canonical(shard))) return;
   wrong_file(index, "the file {} that it names is a link that leaves the folder", shard.filename().string());
@@ -252,7 +252,7 @@ class ShardedFiles {
 
 // ---- checkpoints of a run
 
-/// Whether these are not weights alone, but a whole checkpoint of a run.
+/// Whether the file is a whole checkpoint of a run, and not only weights.
 bool is_checkpoint(const fs::path& path) {
   std::error_code unknown;
   if (fs::is_directory(path, unknown)) return true;

@@ -12,14 +12,15 @@ namespace lockstep::train {
 
 struct WeightsFile {
   TensorMap tensors;  ///< on the CPU, under the file's names
-  /// What is beside them and not read, by name: "a number", "a tensor of dtype C64", "argparse.Namespace".
+  /// Descriptions of other entries, which are not read, by name: "a number", "a tensor of dtype C64",
+  /// "argparse.Namespace".
   std::map<std::string, std::string, std::less<>> others;
-  std::vector<std::string> remarks;  ///< lines for the log: what was chosen in the file
+  std::vector<std::string> remarks;  ///< lines for the log about choices in the file
 };
 
 /// Reads safetensors, .pth of torch.save, .ckpt of MindSpore, checkpoints of a run, and the index of several files or
-/// their folder. `names.key` and `names.average` choose in it. Error(data) for what is none of these or damaged, and
-/// says what it is; Error(io) for what cannot be read.
+/// their folder. `names.key` and `names.average` choose a part of the file. Error(data) for another or damaged file,
+/// with its kind in the message; Error(io) for a file that cannot be read.
 WeightsFile read_weights_file(const std::filesystem::path& path, const WeightNames& names);
 
 }  // namespace lockstep::train

@@ -136,10 +136,10 @@ TEST(RankEnds, AWordToARankExplainsOnlyAnEarlyEnd) {
     end.asked = asked;
     end.note = FailureNote{"SIGUSR1 ended the run early", "ended_early", std::nullopt};
     EXPECT_TRUE(any_ended_early(std::vector{end}));
-    EXPECT_EQ(word_obeyed(std::vector{end}), asked == SIGUSR1 ? std::optional(SIGUSR1) : std::nullopt);
+    EXPECT_EQ(obeyed_notice_signal(std::vector{end}), asked == SIGUSR1 ? std::optional(SIGUSR1) : std::nullopt);
     end.note.reset();
     EXPECT_FALSE(any_ended_early(std::vector{end}));
-    EXPECT_EQ(word_obeyed(std::vector{end}), std::nullopt);
+    EXPECT_EQ(obeyed_notice_signal(std::vector{end}), std::nullopt);
     EXPECT_EQ(failed_by_itself(end), asked != SIGTERM);
     EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "", {end}, 0ms}}).report.empty(), asked == SIGTERM);
   }

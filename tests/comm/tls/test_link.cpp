@@ -2,7 +2,7 @@
 #include <lockstep/comm/tls/link.h>
 
 #include "comm/suite.h"
-#include "membership/certificate_maker.h"
+#include "net/certificate_maker.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -4,7 +4,7 @@
 #include <lockstep/net/tls_stream.h>
 
 #include "comm/suite.h"
-#include "membership/certificate_maker.h"
+#include "net/certificate_maker.h"
 #include "store/stranger.h"
 #include "support/raw_server.h"
 

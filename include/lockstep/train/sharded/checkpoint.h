@@ -4,9 +4,9 @@
 //     save_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 8 ranks, a mesh {2, 4}
 //     load_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 3 ranks, any placements
 //
-// The folder holds index.json and safetensors files (docs/global.md). Ranks that do not see rank 0's folder send what
-// they hold to one that does; to load, all ranks must see the same folder. Not thread-safe beside other collectives of
-// the mesh. `lockstep checkpoint` inspects such a folder, merges it into one file, or reshards it.
+// The folder holds index.json and safetensors files (docs/global.md). Ranks without access to rank 0's folder send
+// their shards to a rank with access; to load, all ranks need access to the same folder. Not thread-safe beside other
+// collectives of the mesh. `lockstep checkpoint` inspects such a folder, merges it into one file, or reshards it.
 #pragma once
 
 #include <lockstep/train/named_tensors.h>
@@ -26,8 +26,8 @@ namespace lockstep::train {
 using SavedMetadata = std::map<std::string, std::string, std::less<>>;
 
 /// Writes global tensors of one mesh. Ordinary tensors may be among them (a step counter, a buffer): they must be equal
-/// on all ranks. What several ranks hold is written once, each of them a part of it. Partial tensors are reduced for
-/// the file; the tensors in memory stay partial. The `metadata` of rank 0 is saved.
+/// on all ranks. Values on several ranks are written once: each of these ranks writes a part. Partial tensors are
+/// reduced for the file; the tensors in memory stay partial. The `metadata` of rank 0 is saved.
 ///
 /// The folder may hold an earlier checkpoint. The save is atomic: the earlier checkpoint stays complete and readable
 /// until the new one is complete, even if processes are killed; only then its files are removed. A collective of the

@@ -1,2 +1,2 @@
-// Nothing: c10d's header includes this name, and uses nothing of it (see context.h).
+// An empty header: c10d's header includes this name, and uses nothing of it (see context.h).
 #pragma once

@@ -1,7 +1,7 @@
-// The part of Gloo that Lockstep calls, declared as the libtorch in PyTorch's Python package has it: that libtorch
-// contains Gloo and exports it, but comes without Gloo's headers. The headers of other versions would not do, as
-// virtual functions have other places there. Whether a libtorch fits these declarations is checked when the build is
-// configured (cmake/check_gloo.cpp); where it does not, there is no gloo backend.
+// The part of Gloo that Lockstep calls, declared as in the libtorch of PyTorch's Python package: that libtorch contains
+// and exports Gloo, but is distributed without Gloo's headers. The headers of other versions are not usable, because
+// virtual functions have other places there. The configuration of the build checks whether a libtorch fits these
+// declarations (cmake/check_gloo.cpp); where it does not, the gloo backend is omitted.
 //
 // The headers beside this one have the names under which c10d includes them.
 #pragma once

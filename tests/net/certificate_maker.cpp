@@ -1,4 +1,4 @@
-#include "membership/certificate_maker.h"
+#include "net/certificate_maker.h"
 
 #include <gtest/gtest.h>
 #include <openssl/pem.h>

@@ -1,5 +1,5 @@
 #include "base/expect_error.h"
-#include "membership/certificate_maker.h"
+#include "net/certificate_maker.h"
 #include "support/read_file.h"
 
 #include <lockstep/net/certificates/make_certificates.h>
