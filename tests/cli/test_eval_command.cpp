@@ -78,7 +78,7 @@ TEST(EvalCommand, TakesTheCheckpointsThatBestCheckpointsLeaves) {
   const auto without = lockstep({"eval", "--weights", best.string() + "/", "--json", out.string()});
   ASSERT_TRUE(without.status.ok()) << without.err;
   EXPECT_EQ(json_of(out)["eval_accuracy"], lowest["accuracy"]);
-  EXPECT_THAT(without.out, HasSubstr("of the 2 checkpoints in " + best.string()));
+  EXPECT_THAT(without.err, HasSubstr("of the 2 checkpoints in " + best.string()));
   // Several, none, and a damaged one.
   const auto several = lockstep(eval(bench.work_dir() / "checkpoints"));
   EXPECT_EQ(several.status.code, 2) << several.err;
@@ -196,7 +196,7 @@ TEST(EvalCommand, TakesTheFolderOfARun) {
     const auto ran = lockstep({"eval", "--weights", bench.work_dir(), "--json", out});
     EXPECT_TRUE(ran.status.ok()) << ran.err;
     EXPECT_EQ(json_of(out)["eval_accuracy"], accuracy);
-    return ran.out;
+    return ran.out + ran.err;
   };
   EXPECT_THAT(measure(), HasSubstr("model.safetensors"));
   const auto shown = lockstep({"checkpoint", "inspect", bench.work_dir()});
