@@ -279,9 +279,9 @@ TEST(PredictCommand, GivesTheKeysOfATablesRowsBesideItsNumbers) {
   EXPECT_EQ(lines[1]["values"].size(), 2U);
   const auto table = lines_of(read_file(in("table")));
   ASSERT_EQ(table.size(), 4U);
-  EXPECT_EQ(table[0], "index,customer,input_index,values_1,values_2");
-  EXPECT_THAT(table[1], testing::StartsWith("0,\"Smith, J\",7,"));
-  EXPECT_THAT(table[2], testing::StartsWith("1,Öz,8,"));
+  EXPECT_EQ(table[0], "index,line,customer,input_index,values_1,values_2");
+  EXPECT_THAT(table[1], testing::StartsWith("0,2,\"Smith, J\",7,"));
+  EXPECT_THAT(table[2], testing::StartsWith("1,3,Öz,8,"));
 }
 
 /// A model of prices by area and city, and the files of its user.
