@@ -27,7 +27,10 @@ bool is_this_program(const std::string& name) {
   const fs::path self = this_program();
   std::error_code ignored;
   if (fs::equivalent(name, self, ignored)) return true;
-  const auto whole = places_of_whole_program(fs::canonical(name, ignored));
+  std::error_code missing;
+  const auto small = fs::canonical(name, missing);
+  if (missing) return false;
+  const auto whole = places_of_whole_program(small);
   return std::ranges::any_of(whole, [&](const fs::path& path) { return fs::equivalent(path, self, ignored); });
 }
 

@@ -2,6 +2,7 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/utf8.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/table_statistics.h>
 
@@ -20,8 +21,7 @@ constexpr const char* kBytes = "base64";
 
 /// A text, or its bytes if JSON cannot represent them.
 Json json_of(const std::string& text) {
-  Json json = text;
-  if (Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json) return json;
+  if (!first_not_utf8(text)) return text;
   return Json{{kBytes, to_base64(text)}};
 }
 

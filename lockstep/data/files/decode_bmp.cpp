@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kFileHeader = 14, kSmallestHeader = 40;
 
-/// Little-endian, of `size` bytes; those outside of the file count as 0.
-std::uint32_t bmp_number(std::span<const std::uint8_t> file, std::size_t at, std::size_t size) {
-  std::uint32_t value = 0;
-  for (std::size_t i = size; i-- > 0;) value = value << 8 | (at + i < file.size() ? file[at + i] : 0u);
-  return value;
-}
-
 [[noreturn]] void refuse_bmp(std::string_view name, const std::string& why) {
   fail(ErrorKind::data, "picture", "{} is a damaged BMP: {}", name, why);
 }
@@ -43,7 +36,7 @@ struct BmpHeader {
 bool has_usual_masks(std::span<const std::uint8_t> file) {
   constexpr std::array<std::uint32_t, 3> kMasks = {0xff0000, 0xff00, 0xff};
   for (std::size_t i = 0; i < kMasks.size(); ++i) {
-    if (bmp_number(file, kFileHeader + kSmallestHeader + 4 * i, 4) != kMasks[i]) return false;
+    if (little_endian(file, kFileHeader + kSmallestHeader + 4 * i, 4) != kMasks[i]) return false;
   }
   return true;
 }
@@ -51,20 +44,20 @@ bool has_usual_masks(std::span<const std::uint8_t> file) {
 BmpHeader header_of_bmp(std::span<const std::uint8_t> file, std::string_view name) {
   constexpr std::uint32_t kNone = 0, kMasks = 3, kLargestHeader = 1000;
   if (file.size() < kFileHeader + 4) refuse_bmp(name, "its header is cut off");
-  const auto size = bmp_number(file, kFileHeader, 4);
+  const auto size = little_endian(file, kFileHeader, 4);
   if (size < kSmallestHeader)
     refuse_kind_of_bmp(name, fmt::format("with a header of {} bytes, as OS/2 wrote it", size));
   if (size > kLargestHeader) refuse_bmp(name, fmt::format("its header says that it has {} bytes", size));
   if (file.size() < kFileHeader + size) refuse_bmp(name, "its header is cut off");
-  const auto height = static_cast<std::int32_t>(bmp_number(file, 22, 4));
-  BmpHeader header{.width = static_cast<std::int32_t>(bmp_number(file, 18, 4)),
+  const auto height = static_cast<std::int32_t>(little_endian(file, 22, 4));
+  BmpHeader header{.width = static_cast<std::int32_t>(little_endian(file, 18, 4)),
                    .height = height < 0 ? -std::int64_t{height} : height,
                    .top_first = height < 0,
-                   .bits = bmp_number(file, 28, 2),
+                   .bits = little_endian(file, 28, 2),
                    .palette = kFileHeader + size,
-                   .colours = bmp_number(file, 46, 4),
-                   .pixels = bmp_number(file, 10, 4)};
-  const auto compression = bmp_number(file, 30, 4);
+                   .colours = little_endian(file, 46, 4),
+                   .pixels = little_endian(file, 10, 4)};
+  const auto compression = little_endian(file, 30, 4);
   const bool is_plain = compression == kNone || (compression == kMasks && header.bits == 32 && has_usual_masks(file));
   if (!is_plain) refuse_kind_of_bmp(name, fmt::format("of {} bits with compression {}", header.bits, compression));
   constexpr std::array<std::size_t, 5> kBits = {1, 4, 8, 24, 32};

@@ -90,18 +90,11 @@ int orientation_of(const PngReader& reader, int without) {
   fail(ErrorKind::data, "picture", "{} is a damaged PNG: {}", name, source.problem);
 }
 
-/// Deflate makes at most 1032 bytes of one: a shorter file is truncated. The check needs no memory for the pixels.
-void require_png_length(std::size_t pixel_bytes, std::size_t file_bytes, std::string_view name) {
-  constexpr std::size_t kMostOfAByte = 1032;
-  if (pixel_bytes / kMostOfAByte <= file_bytes) return;
-  fail(ErrorKind::data, "picture", "{} is a damaged PNG: its {} bytes are too few for the {} of its pixels", name,
-       file_bytes, pixel_bytes);
-}
-
 }  // namespace
 
 Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                    int& orientation) {
+  constexpr std::uint64_t kMostOfDeflate = 1032;  // bytes that deflate makes of one
   PngSource source{encoded};
   PngReader reader(source);
   if (reader.info == nullptr) fail(ErrorKind::io, "picture", "libpng cannot start, for lack of memory");
@@ -109,7 +102,7 @@ Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& o
   const auto width = png_get_image_width(reader.png, reader.info);
   const auto height = png_get_image_height(reader.png, reader.info);
   require_picture_size(width, height, options.max_pixels, name);
-  require_png_length(png_get_rowbytes(reader.png, reader.info) * height, encoded.size(), name);
+  require_bytes_for(png_get_rowbytes(reader.png, reader.info) * height, kMostOfDeflate, encoded.size(), "PNG", name);
   if (!prepare_rows(reader)) refuse_png(name, source);
   if (png_get_rowbytes(reader.png, reader.info) != std::size_t{width} * 3) {
     fail(ErrorKind::data, "picture", "{} is a PNG of a kind that is not read", name);

@@ -148,9 +148,7 @@ std::uint64_t most_of_a_tiff_byte(std::uint16_t compression) {
 void require_tiff_length(TIFF* tiff, std::uint64_t height, std::size_t file_bytes, std::string_view name) {
   const auto most = most_of_a_tiff_byte(tiff_field<std::uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE));
   const auto pixel_bytes = static_cast<std::uint64_t>(std::max<tmsize_t>(TIFFScanlineSize(tiff), 0)) * height;
-  if (most == 0 || pixel_bytes / most <= file_bytes) return;
-  fail(ErrorKind::data, "picture", "{} is a damaged TIFF: its {} bytes are too few for the {} of its pixels", name,
-       file_bytes, pixel_bytes);
+  if (most != 0) require_bytes_for(pixel_bytes, most, file_bytes, "TIFF", name);
 }
 
 /// Divides colours by the alpha with which they were multiplied.

@@ -22,17 +22,12 @@ constexpr std::size_t kRiffHeader = 12, kChunkHeader = 8;
   fail(ErrorKind::data, "picture", "{} is a damaged WebP: {}", name, why);
 }
 
-std::size_t little_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
-  return bytes[at] | std::size_t{bytes[at + 1]} << 8 | std::size_t{bytes[at + 2]} << 16 |
-         std::size_t{bytes[at + 3]} << 24;
-}
-
 /// The orientation of the chunk EXIF, which some programs begin with the prefix of JPEG's segment.
 int webp_orientation(std::span<const std::uint8_t> file) {
   constexpr std::string_view kBegin("Exif\0\0", 6);
   for (std::size_t at = kRiffHeader; at + kChunkHeader <= file.size();) {
     const std::string_view kind(reinterpret_cast<const char*>(&file[at]), 4);
-    const auto size = little_endian(file, at + 4);
+    const std::size_t size = little_endian(file, at + 4, 4);
     at += kChunkHeader;
     if (size > file.size() - at) break;
     if (kind == "EXIF") {
@@ -49,7 +44,7 @@ int webp_orientation(std::span<const std::uint8_t> file) {
 
 Picture decode_webp(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                     int& orientation) {
-  if (encoded.size() < kRiffHeader || little_endian(encoded, 4) > encoded.size() - kChunkHeader) {
+  if (encoded.size() < kRiffHeader || little_endian(encoded, 4, 4) > encoded.size() - kChunkHeader) {
     refuse_webp(name, "it is cut off");
   }
   WebPBitstreamFeatures features;

@@ -19,12 +19,7 @@
 namespace lockstep::data {
 namespace {
 
-bool begins_with(std::span<const std::uint8_t> bytes, std::span<const std::uint8_t> begin) {
-  return bytes.size() >= begin.size() && std::equal(begin.begin(), begin.end(), bytes.begin());
-}
-
-constexpr std::array<std::uint8_t, 3> kJpeg{0xff, 0xd8, 0xff};
-constexpr std::array<std::uint8_t, 8> kPng{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr std::string_view kJpeg = "\xff\xd8\xff", kPng = "\x89PNG\r\n\x1a\n";
 
 constexpr std::array<std::string_view, 7> kEndings = {"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
 
@@ -70,14 +65,27 @@ void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t 
        width, height, most);
 }
 
+void require_bytes_for(std::uint64_t pixel_bytes, std::uint64_t most, std::size_t file_bytes, std::string_view format,
+                       std::string_view name) {
+  if (pixel_bytes / most <= file_bytes) return;
+  fail(ErrorKind::data, "picture", "{} is a damaged {}: its {} bytes are too few for the {} of its pixels", name,
+       format, file_bytes, pixel_bytes);
+}
+
+std::uint32_t little_endian(std::span<const std::uint8_t> file, std::size_t at, std::size_t size) {
+  std::uint32_t value = 0;
+  for (std::size_t i = size; i-- > 0;) value = value << 8 | (at + i < file.size() ? file[at + i] : 0u);
+  return value;
+}
+
 Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name) {
   int orientation = 1;
   Picture picture;
   const std::string_view begin(reinterpret_cast<const char*>(encoded.data()), encoded.size());
-  if (begins_with(encoded, kJpeg)) {
+  if (begin.starts_with(kJpeg)) {
     picture = decode_jpeg(encoded, options, name);
     orientation = jpeg_orientation(encoded);
-  } else if (begins_with(encoded, kPng)) {
+  } else if (begin.starts_with(kPng)) {
     picture = decode_png(encoded, options, name, orientation);
   } else if (is_webp(begin)) {
     picture = decode_webp(encoded, options, name, orientation);

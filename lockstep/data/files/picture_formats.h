@@ -3,6 +3,7 @@
 
 #include <lockstep/data/files/picture.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -11,6 +12,14 @@ namespace lockstep::data {
 
 /// Error(data) for a picture without pixels or with more than `most`.
 void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t most, std::string_view name);
+
+/// Error(data) for a file of that format that is too short for its pixels, where one of its bytes gives at most `most`
+/// bytes of them. Needs no memory for the pixels.
+void require_bytes_for(std::uint64_t pixel_bytes, std::uint64_t most, std::size_t file_bytes, std::string_view format,
+                       std::string_view name);
+
+/// A number of `size` bytes; bytes outside of the file count as 0.
+std::uint32_t little_endian(std::span<const std::uint8_t> file, std::size_t at, std::size_t size);
 
 /// RGB, not turned. Errors as decode_picture's.
 Picture decode_jpeg(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);

@@ -41,6 +41,15 @@ std::vector<fs::path> folders_of_run_around(const fs::path& weights) {
   return {folder, folder.parent_path(), folder.parent_path().parent_path()};
 }
 
+fs::path find_file_of_run(const fs::path& weights, const char* name) {
+  if (weights.empty()) return {};
+  for (const auto& folder : folders_of_run_around(weights)) {
+    std::error_code unknown;
+    if (fs::is_regular_file(folder / name, unknown)) return folder / name;
+  }
+  return {};
+}
+
 fs::path weights_of_run(const fs::path& path) {
   if (!is_run_folder(path)) return path;
   std::error_code unknown;

@@ -13,6 +13,9 @@ bool is_run_folder(const std::filesystem::path& path);
 /// folders above it (RUN/best/, RUN/checkpoints/step_00000010.sharded). Paths are absolute.
 std::vector<std::filesystem::path> folders_of_run_around(const std::filesystem::path& weights);
 
+/// The file of that name in the nearest of these folders; empty if there is none, or if `weights` is empty.
+std::filesystem::path find_file_of_run(const std::filesystem::path& weights, const char* name);
+
 /// The newest weights of the run: model.safetensors, or the newest checkpoint if the run continued since then. Other
 /// paths are returned unchanged. Error(io) if checkpoints cannot be listed.
 std::filesystem::path weights_of_run(const std::filesystem::path& path);

@@ -14,7 +14,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <system_error>
 
 namespace lockstep::train {
 
@@ -44,20 +43,15 @@ std::string classes_text(const std::vector<std::string>& names) {
 }
 
 std::vector<std::string> classes_of_run(const std::filesystem::path& weights) {
-  if (weights.empty()) return {};
-  for (const auto& folder : folders_of_run_around(weights)) {
-    const auto file = folder / kClassesFile;
-    std::error_code unknown;
-    if (!std::filesystem::is_regular_file(file, unknown)) continue;
-    try {
-      std::ifstream in(file);
-      return nlohmann::json::parse(in).get<std::vector<std::string>>();
-    } catch (const nlohmann::json::exception&) {
-      fail(ErrorKind::data, "classes", "{} is damaged: it is no list of names; remove it if the data has its classes",
-           file.string());
-    }
+  const auto file = find_file_of_run(weights, kClassesFile);
+  if (file.empty()) return {};
+  try {
+    std::ifstream in(file);
+    return nlohmann::json::parse(in).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    fail(ErrorKind::data, "classes", "{} is damaged: it is no list of names; remove it if the data has its classes",
+         file.string());
   }
-  return {};
 }
 
 void require_same_classes(const std::vector<std::string>& learned, const std::vector<std::string>& given) {

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <system_error>
 #include <utility>
 
 namespace lockstep::train {
@@ -37,17 +36,12 @@ bool has_table(const RunConfig& config) {
 }
 
 std::string table_of_run(const std::filesystem::path& weights) {
-  if (weights.empty()) return {};
-  for (const auto& folder : folders_of_run_around(weights)) {
-    const auto file = folder / kTableFile;
-    std::error_code unknown;
-    if (!std::filesystem::is_regular_file(file, unknown)) continue;
-    auto text = read_file(file);
-    if (!text) fail(ErrorKind::io, "data", "cannot read {}", file.string());
-    samples::table_statistics_in(*text, file.string());  // its errors name the file
-    return *text;
-  }
-  return {};
+  const auto file = find_file_of_run(weights, kTableFile);
+  if (file.empty()) return {};
+  auto text = read_file(file);
+  if (!text) fail(ErrorKind::io, "data", "cannot read {}", file.string());
+  samples::table_statistics_in(*text, file.string());  // its errors name the file
+  return *text;
 }
 
 std::string table_of_training(const RunConfig& config) {

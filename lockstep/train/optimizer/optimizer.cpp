@@ -42,8 +42,7 @@ void scale_rate(optim::OptimizerParamGroup& group, double factor, const std::str
   if (factor == 1 || scale_rate_of(group, factor)) return;
   fail(ErrorKind::unsupported, "optimizer.groups",
        "lr_factor is {}, and optimizer.name {} has options of a class of its own that is no "
-       "lockstep::train::ScaledRate, "
-       "so their learning rate cannot be scaled for some parameters; remove lr_factor",
+       "lockstep::train::ScaledRate, so their learning rate cannot be scaled for some parameters; remove lr_factor",
        factor, name);
 }
 

@@ -219,12 +219,12 @@ Optimizer make_adagrad(const Tensors& parameters, const OptimizerConfig& config)
 const TorchOptimizer& torch_optimizer_of(const optim::Optimizer& optimizer) {
   const auto found = std::ranges::find_if(torch_classes(), [&](const auto& each) { return each.is(optimizer); });
   if (found != torch_classes().end()) return *found;
-  fail(ErrorKind::unsupported, "optimizer",
-       "the optimizer is a {}, and how its state is saved is not known; take torch::optim's SGD, Adam, AdamW, RMSprop "
-       "or "
-       "Adagrad, or a class derived from one, or let a part make a class that is a lockstep::train::OptimizerMemory, "
-       "too",
-       c10::demangle(typeid(optimizer).name()));
+  fail(
+      ErrorKind::unsupported, "optimizer",
+      "the optimizer is a {}, and how its state is saved is not known; take torch::optim's SGD, Adam, AdamW, RMSprop "
+      "or Adagrad, or a class derived from one, or let a part make a class that is a lockstep::train::OptimizerMemory, "
+      "too",
+      c10::demangle(typeid(optimizer).name()));
 }
 
 bool scale_rate_of(optim::OptimizerParamGroup& group, double factor) {
