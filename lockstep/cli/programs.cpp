@@ -29,7 +29,8 @@ bool is_this_program(const std::string& name) {
   if (fs::equivalent(name, self, ignored)) return true;
   std::error_code missing;
   const auto small = fs::canonical(name, missing);
-  if (missing) return false;
+  // Other programs of the same folder have the whole program beside them as well.
+  if (missing || small.filename() != "lockstep") return false;
   const auto whole = places_of_whole_program(small);
   return std::ranges::any_of(whole, [&](const fs::path& path) { return fs::equivalent(path, self, ignored); });
 }
