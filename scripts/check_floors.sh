@@ -37,11 +37,16 @@ folders_of() {
   if [[ -d "include/lockstep/$1" ]]; then folders+=("include/lockstep/$1"); fi
 }
 
+# The floors inside train/, from the lowest; "." is the files of the folder itself. A folder may include those on lower floors.
+train_floors=("keys viewers" "plugins resources weights" "pth sharded tasks" "checkpoint" "output" "optimizer recovery" "served" "modes"
+  "callbacks" "configuration" "." "evaluation")
+
 status=0
 for room in "${!may_include[@]}"; do
   folders_of "$room"
   while IFS=: read -r file line text; do
-    target=$(sed -E 's|.*<lockstep/([a-z_]+)/.*|\1|' <<<"$text")
+    target=${text#*<lockstep/}
+    target=${target%%/*}
     [[ "$target" == "$room" ]] && continue
     if [[ " ${may_include[$room]} " != *" $target "* ]]; then
       echo "$file:$line: $room/ may not include $target/ (it may include: ${may_include[$room]:-nothing})" >&2
@@ -49,6 +54,23 @@ for room in "${!may_include[@]}"; do
     fi
   done < <(grep -rnE '#include <lockstep/[a-z_]+/' "${folders[@]}" --include='*.h' --include='*.cpp' || true)
 done
+declare -A floor_of
+for i in "${!train_floors[@]}"; do
+  for folder in ${train_floors[i]}; do floor_of[$folder]=$i; done
+done
+while IFS=: read -r file line text; do
+  from=${file#lockstep/train/}
+  to=${text#*<lockstep/train/}
+  to=${to%%>*}
+  [[ -f "lockstep/train/$to" ]] || continue  # a public header, below all floors
+  if [[ "$from" == */* ]]; then from=${from%%/*}; else from=.; fi
+  if [[ "$to" == */* ]]; then to=${to%%/*}; else to=.; fi
+  [[ "$from" == "$to" ]] && continue
+  if [[ -z "${floor_of[$from]:-}" || -z "${floor_of[$to]:-}" ]] || ((floor_of[$from] <= floor_of[$to])); then
+    echo "$file:$line: train/$from may not include train/$to (the floors: ${train_floors[*]})" >&2
+    status=1
+  fi
+done < <(grep -rnE '#include <lockstep/train/' lockstep/train --include='*.h' --include='*.cpp')
 for room in "${torch_free[@]}"; do
   folders_of "$room"
   if grep -rnE '#include <(torch|ATen|c10)/' "${folders[@]}"; then

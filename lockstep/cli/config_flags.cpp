@@ -2,7 +2,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cli/known_parts.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 
 #include <CLI/CLI.hpp>
 

@@ -9,7 +9,7 @@
 #include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/doctor/report.h>
 #include <lockstep/runner/program_arguments.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>

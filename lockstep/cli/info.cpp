@@ -6,7 +6,7 @@
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/identity.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/world/world.h>
 
 #include <ATen/detail/CUDAHooksInterface.h>

@@ -3,7 +3,7 @@
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/measure.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>

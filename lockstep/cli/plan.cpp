@@ -13,11 +13,11 @@
 #include <lockstep/plan/search/search.h>
 #include <lockstep/plan/tables/table_advice.h>
 #include <lockstep/plan/trace/trace_step.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_step.h>
-#include <lockstep/train/served/planned_tables.h>
+#include <lockstep/train/modes/planned_tables.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/parts.h>
 
 #include <fmt/format.h>

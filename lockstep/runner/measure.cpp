@@ -9,16 +9,16 @@
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>
+#include <lockstep/train/checkpoint/class_names.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/evaluation/class_names.h>
 #include <lockstep/train/evaluation/given_pictures.h>
 #include <lockstep/train/evaluation/given_prompts.h>
 #include <lockstep/train/evaluation/measured_config.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
+#include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/work_dir.h>
 
 #include <fmt/format.h>
 

@@ -3,8 +3,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/runner/program_arguments.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/world/world.h>
 
 #include <fmt/ranges.h>

@@ -2,12 +2,12 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/scheduler_role.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/configuration/key_places.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/run_group.h>
-#include <lockstep/train/run_model.h>
 
 #include <fmt/format.h>
 

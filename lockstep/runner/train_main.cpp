@@ -6,7 +6,7 @@
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/trainer.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>

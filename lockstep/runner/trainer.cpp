@@ -8,9 +8,9 @@
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/runner/trainer.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/configuration/key_places.h>
-#include <lockstep/train/evaluation/predict_run.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
 

@@ -15,10 +15,10 @@
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
 #include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/optimizer_parts.h>
 #include <lockstep/train/optimizer/schedule_parts.h>
-#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/tasks/binary_classification.h>
 #include <lockstep/train/tasks/classification.h>
 #include <lockstep/train/tasks/language_modelling.h>

@@ -4,16 +4,14 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/group_settings.h>
-#include <lockstep/train/checkpoint/checkpoint_weights.h>
-#include <lockstep/train/checkpoint/resume.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/device.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/strategy_file.h>
+#include <lockstep/train/resources/device.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/served/server_role.h>
+#include <lockstep/train/server_role.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -97,15 +95,6 @@ RunConfig planned(const RunConfig& config, const Program& program, const Group& 
   tell(console, run.text);
   for (const auto& remark : run.remarks) tell(console, remark);
   return std::move(run.config);
-}
-
-NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
-  auto point = find_resume_point(config, group);
-  if (!point) {
-    fail(ErrorKind::config, "checkpoint.resume", "there is no checkpoint in {}; train first, or give model.weights",
-         checkpoint_folder_of(config).string());
-  }
-  return model_weights(point->tensors);
 }
 
 }  // namespace lockstep::train

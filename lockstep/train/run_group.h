@@ -1,8 +1,7 @@
-// The group of a run, and its common operations for training, evaluation and prediction. Collectives.
+// The group of a run: its connection, and the training of a run in it. Collectives.
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/run.h>
@@ -31,15 +30,5 @@ bool has_console(const RunConfig& config, const World& world);
 
 /// In mode auto, the configuration from the planner; the planner's output is printed on the console.
 RunConfig planned(const RunConfig& config, const Program& program, const Group& group, Console& console);
-
-/// Weights of the newest checkpoint, or that of checkpoint.resume. Error(config) when there is none.
-NamedTensors checkpoint_weights(const RunConfig& config, const Group& group);
-
-/// Evaluates over the test split, like a run of this configuration after training; every sample counts once, on any
-/// number of ranks. `weights`: parameters and buffers of the whole model; nullptr: model.weights, or random ones
-/// without it. Writes no file. Error(config) when there is no data for the evaluation. Changes process-wide settings
-/// like run_training.
-Evaluation evaluate_run(const RunConfig& config, const Program& program, const Group& group,
-                        const NamedTensors* weights = nullptr);
 
 }  // namespace lockstep::train

@@ -1,6 +1,6 @@
 // The arithmetic of a run's length: batches to steps, epochs and sinks to total steps, warm-up, and the schedule.
 #include <lockstep/base/error.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/run_length.h>
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/run_lock.h>
-#include <lockstep/train/work_dir.h>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>

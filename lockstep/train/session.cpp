@@ -8,9 +8,9 @@
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/stray_tensors.h>
-#include <lockstep/train/run_model.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>

@@ -7,13 +7,13 @@
 #include <lockstep/train/checkpoint/checkpoint_writer.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/recovery/shard_parts.h>
-#include <lockstep/train/run_data.h>
+#include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
 

@@ -3,11 +3,11 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/step_memory.h>
-#include <lockstep/train/part_kinds.h>
-#include <lockstep/train/run_model.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>

@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
 #include <lockstep/train/stop_signals.h>
 

@@ -1,6 +1,6 @@
 // One rank of a run, for tests whose ranks another launcher starts: rank_program CONFIG.
 #include <lockstep/base/config.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/run.h>
 
 #include <cstdio>

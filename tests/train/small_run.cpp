@@ -2,7 +2,7 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/data/synthesize.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/output/metrics.h>
 
 #include <fmt/format.h>

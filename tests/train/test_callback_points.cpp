@@ -1,7 +1,7 @@
 // The points of callbacks, their order, their requests, and their failures.
 #include <lockstep/train/callback.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/program.h>
 
 #include <fmt/format.h>

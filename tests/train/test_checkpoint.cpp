@@ -4,7 +4,8 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/sharded/index.h>

@@ -1,6 +1,7 @@
 // The configuration of a run: what is read, what is refused, and that the shipped files are right.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/run_length.h>

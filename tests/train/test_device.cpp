@@ -1,4 +1,4 @@
-#include <lockstep/train/device.h>
+#include <lockstep/train/resources/device.h>
 
 #include "base/expect_error.h"
 

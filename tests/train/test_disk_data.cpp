@@ -2,8 +2,9 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/random.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/check_data.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/run.h>

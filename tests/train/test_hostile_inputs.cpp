@@ -11,12 +11,12 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
+#include <lockstep/train/checkpoint/weights_file.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/pth/load.h>
 #include <lockstep/train/sharded/index.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/weights/shard_index.h>
-#include <lockstep/train/weights/weights_file.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/rank_table.h>
 #include <lockstep/world/slurm.h>

@@ -1,6 +1,6 @@
 // Losses and optimizers against their formulas, and their state.
 #include <lockstep/base/config.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/part_settings.h>

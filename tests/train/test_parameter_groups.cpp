@@ -1,7 +1,7 @@
 // Settings of single parameters: optimizer.groups, optimizer.no_decay and model.freeze.
 #include <lockstep/base/config.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 

@@ -2,9 +2,9 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/resume.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/output/metrics.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/resources/runtime.h>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // The optimizers of rows: beside libtorch's, with sparse gradients, mixed in optimizer.groups, saved and loaded.
 #include <lockstep/base/config.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/row_optimizer.h>
 

@@ -1,10 +1,10 @@
 // Whole runs on synthetic data, as real processes.
 #include <lockstep/base/config.h>
 #include <lockstep/base/process.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/output/metrics.h>
-#include <lockstep/train/picture_pipeline.h>
+#include <lockstep/train/resources/picture_pipeline.h>
 #include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>

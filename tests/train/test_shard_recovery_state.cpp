@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 
-#include <lockstep/train/recovery/shard_recovery_state.h>
+#include <lockstep/train/checkpoint/shard_recovery_state.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/program.h>

@@ -6,7 +6,8 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/pth/load.h>
 #include <lockstep/train/weights/safetensors.h>

@@ -6,9 +6,9 @@
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>
-#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/measured_config.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>

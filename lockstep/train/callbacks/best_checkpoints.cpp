@@ -7,7 +7,7 @@
 #include <lockstep/train/checkpoint/best_checkpoint.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/output/only_informs.h>
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>
 

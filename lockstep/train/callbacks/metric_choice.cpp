@@ -5,7 +5,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 // A map from canonical paths to the part of a run that writes there, for the refusal of a second writer.
 #include <lockstep/train/callbacks/own_paths.h>
 
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>
 

@@ -3,10 +3,10 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/callbacks/shipped.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/tensorboard.h>
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <torch/torch.h>
 

@@ -6,7 +6,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/callbacks/own_paths.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/resume.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>

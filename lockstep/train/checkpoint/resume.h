@@ -2,10 +2,10 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
+#include <lockstep/train/checkpoint/recovery_state.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/checkpoint/state_source.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/recovery/recovery_state.h>
 
 #include <optional>
 #include <string>

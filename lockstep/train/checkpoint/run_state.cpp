@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>

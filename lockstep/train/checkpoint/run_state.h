@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/train/config.h>
-#include <lockstep/train/optimizer/loss_scaler.h>
 #include <lockstep/train/reports.h>
 
 #include <cstdint>
@@ -16,6 +15,14 @@ namespace lockstep::train {
 
 /// Settings by key, e.g. {"optimizer.name", "momentum"}.
 using Settings = std::map<std::string, std::string, std::less<>>;
+
+/// The state of the scaler between two steps: the same on all ranks, and part of a checkpoint. A plain value.
+struct LossScale {
+  double value = 0;  ///< the factor of the next step; 0 before the first step, and without a scaler
+  std::int64_t steps_without_overflow = 0;  ///< since the last overflow or change
+  std::int64_t skipped = 0;                 ///< steps of the run whose gradients overflowed
+  std::int64_t skipped_in_a_row = 0;
+};
 
 struct RunState {
   std::int64_t step = 0;           ///< optimizer steps done

@@ -5,7 +5,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
 

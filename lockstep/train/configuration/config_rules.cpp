@@ -4,14 +4,14 @@
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/configuration/foreign_names.h>
-#include <lockstep/train/configuration/key_places.h>
-#include <lockstep/train/configuration/own_program.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/key_places.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
-#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
 #include <lockstep/train/served/served_parameters.h>
@@ -25,8 +25,6 @@
 
 namespace lockstep::train {
 namespace {
-
-constexpr std::int64_t kBatchSize = 32;
 
 template <typename... Args>
 [[noreturn]] void contradiction(fmt::format_string<Args...> format, Args&&... args) {
@@ -255,20 +253,6 @@ RunConfig load_run_config(const std::filesystem::path& path, std::span<const std
   return read_run_config(source, config_with(with_plugins(std::move(parts), source)));
 }
 
-bool uses_task(const ModelConfig& config) {
-  const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
-  return !config.is_own && part != nullptr && !part->classifier;
-}
-
-bool has_task(const RunConfig& config) {
-  return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
-}
-
-bool reads_pictures(const DataConfig& config) {
-  const auto* part = find_part(parts_or_shipped(config.parts).data, config.name);
-  return part == nullptr || part->pictures;
-}
-
 std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
                                         std::shared_ptr<const Parts> parts) {
   auto source = load_config(path, overrides);
@@ -303,7 +287,7 @@ RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
     apply_wrapper(config.parallel);
     config.origins = describe_origins(source) + describe_unused(config);
     auto& data = config.data;
-    if (!data.batch_size && !data.global_batch_size) data.batch_size = kBatchSize;  // so that it is shown
+    if (!data.batch_size && !data.global_batch_size) data.batch_size = kDefaultBatchSize;  // so that it is shown
     lockstep::expand_home([&](ConfigFields& fields) { describe(fields, config); });
     check_run_config(config);
   } catch (const Error& error) {
@@ -311,47 +295,6 @@ RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
   }
   config.given = given;
   return config;
-}
-
-void require_elementwise(const OptimizerConfig& config) {
-  if (part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").elementwise) return;
-  contradiction(
-      "optimizer.name {} needs whole parameters (such as their norms), and parallel.shard_optimizer divides them into "
-      "pieces; set parallel.shard_optimizer to false (parallel.mode semi_auto divides "
-      "optimizer "
-      "state for {}, too), or take another optimizer",
-      config.name, config.name);
-}
-
-bool takes_rows(const OptimizerConfig& config) {
-  return !config.factory &&
-         part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").takes_rows;
-}
-
-bool looks_ahead(std::string_view schedule) {
-  const auto* part = find_part(parts_or_shipped(nullptr).schedules, schedule);
-  return part == nullptr || part->looks_ahead;
-}
-
-std::int64_t global_batch_size_of(const DataConfig& config, int shares) {
-  return config.global_batch_size.value_or(config.batch_size.value_or(kBatchSize) * shares);
-}
-
-std::uint64_t shuffle_seed_of(const RunConfig& config) {
-  return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));
-}
-
-std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
-  if (config.checkpoint.folder) return *config.checkpoint.folder;
-  return std::filesystem::path(config.system.work_dir) / "checkpoints";
-}
-
-std::string_view another_folder(const RunConfig& config) {
-  return config.checkpoint.folder ? "another checkpoint.folder" : "another system.work_dir";
-}
-
-bool saves_checkpoints(const CheckpointConfig& config) {
-  return config.every_epochs > 0 || config.every_steps > 0 || config.every_seconds > 0;
 }
 
 }  // namespace lockstep::train

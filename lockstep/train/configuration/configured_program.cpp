@@ -7,15 +7,16 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/transform.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/picture_pipeline.h>
 #include <lockstep/train/plugins/load.h>
 #include <lockstep/train/program.h>
+#include <lockstep/train/resources/picture_pipeline.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tensor_text.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

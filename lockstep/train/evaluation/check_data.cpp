@@ -7,9 +7,9 @@
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>
-#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/check_data.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/parts.h>
 
 #include <ATen/ATen.h>

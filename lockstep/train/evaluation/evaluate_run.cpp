@@ -3,8 +3,11 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/callbacks/console_lines.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/checkpoint/checkpoint_weights.h>
+#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/evaluation/measured_model.h>
+#include <lockstep/train/keys/config_keys.h>
 
 #include <fmt/format.h>
 
@@ -22,6 +25,15 @@ Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Grou
   if (!evaluation.shown.empty()) measured.tell(evaluation.shown);
   barrier(group);
   return evaluation;
+}
+
+NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
+  auto point = find_resume_point(config, group);
+  if (!point) {
+    fail(ErrorKind::config, "checkpoint.resume", "there is no checkpoint in {}; train first, or give model.weights",
+         checkpoint_folder_of(config).string());
+  }
+  return model_weights(point->tensors);
 }
 
 }  // namespace lockstep::train

@@ -2,7 +2,7 @@
 #include <lockstep/train/evaluation/given_pictures.h>
 
 #include <lockstep/samples/transform.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include <lockstep/data/files/json_tokens.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <ATen/ATen.h>
 

@@ -4,14 +4,14 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/device.h>
-#include <lockstep/train/evaluation/class_names.h>
-#include <lockstep/train/evaluation/learned_table.h>
-#include <lockstep/train/run_model.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/checkpoint/class_names.h>
+#include <lockstep/train/checkpoint/learned_table.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/modes/run_model.h>
+#include <lockstep/train/resources/device.h>
+#include <lockstep/train/resources/runtime.h>
+#include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/work_dir.h>
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/output/console.h>
-#include <lockstep/train/run_data.h>
+#include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/run_group.h>
 
 #include <memory>

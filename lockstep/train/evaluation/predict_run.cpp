@@ -4,9 +4,9 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/train/evaluation/learned_table.h>
+#include <lockstep/train/checkpoint/learned_table.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/evaluation/measured_model.h>
-#include <lockstep/train/evaluation/predict_run.h>
 
 #include <torch/torch.h>
 

@@ -4,13 +4,13 @@
 #include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/trace/agreed_plan.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/verify_plan.h>
-#include <lockstep/train/run_model.h>
 
 #include <torch/torch.h>
 

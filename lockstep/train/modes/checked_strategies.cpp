@@ -2,7 +2,7 @@
 // and their conversion into constraints of the planner's search.
 #include <lockstep/base/error.h>
 #include <lockstep/plan/given_strategies.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>

@@ -1,9 +1,9 @@
 // The forward pass: batch to device and placement, autocast, the task's outcome, a loss made from sums of all ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/tuning.h>
+#include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/modes/autocast.h>
 #include <lockstep/train/modes/forward.h>
-#include <lockstep/train/tensor_text.h>
 
 #include <torch/torch.h>
 

@@ -5,7 +5,7 @@
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
-#include <lockstep/train/evaluation/evaluate.h>
+#include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/global_run.h>
 #include <lockstep/train/modes/module_names.h>
 #include <lockstep/train/modes/strategies.h>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/train/modes/divided_update.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/optimizer/divided_update.h>
 
 #include <memory>
 #include <optional>

@@ -4,8 +4,8 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/evaluation/evaluate.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/mirrored_run.h>
 #include <lockstep/train/optimizer/freeze.h>

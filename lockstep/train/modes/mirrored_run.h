@@ -4,7 +4,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/recorded_step.h>
-#include <lockstep/train/optimizer/updater.h>
+#include <lockstep/train/modes/updater.h>
 #include <lockstep/train/recovery/buffer_ring.h>
 
 namespace lockstep::train {

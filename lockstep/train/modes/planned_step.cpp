@@ -2,9 +2,9 @@
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
-#include <lockstep/train/run_model.h>
 
 #include <torch/torch.h>
 

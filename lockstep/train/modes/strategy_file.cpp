@@ -3,10 +3,10 @@
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/modes/wrapper.h>
-#include <lockstep/train/run_model.h>
 
 #include <torch/torch.h>
 

@@ -4,9 +4,9 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/module_of_operator.h>
 #include <lockstep/plan/given_strategies.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/modes/strategy_names.h>
-#include <lockstep/train/run_model.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 #include <lockstep/train/modes/stray_tensors.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/train/tensor_text.h>
+#include <lockstep/train/keys/tensor_text.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/modes/forward.h>
-#include <lockstep/train/optimizer/updater.h>
+#include <lockstep/train/modes/updater.h>
 
 #include <cstdint>
 #include <functional>

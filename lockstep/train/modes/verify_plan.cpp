@@ -2,10 +2,10 @@
 #include <lockstep/plan/measure/timing.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/verify_plan.h>
-#include <lockstep/train/run_data.h>
-#include <lockstep/train/run_model.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/resources/run_data.h>
+#include <lockstep/train/resources/runtime.h>
 
 #include <torch/torch.h>
 

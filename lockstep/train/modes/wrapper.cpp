@@ -1,10 +1,10 @@
 // The wrapper parts and their effect on the configuration; fully_sharded divides large parameters along data axes.
 #include <lockstep/base/error.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/module_names.h>
 #include <lockstep/train/modes/wrapper.h>
-#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/part_settings.h>
 
 #include <fmt/ranges.h>

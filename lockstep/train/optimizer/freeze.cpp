@@ -1,5 +1,5 @@
 // Frozen parameters: requires_grad off by name pattern, and their removal from a loaded optimizer state.
-#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/optimizer/freeze.h>
 
 #include <torch/torch.h>

@@ -1,11 +1,11 @@
 // The construction of optimizers: parameters grouped by settings, one optimizer per group, all joined into one;
 // a learning rate factor is kept in each group's options (ScaledRate).
 #include <lockstep/base/error.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/optimizer/torch_optimizer.h>
-#include <lockstep/train/part_kinds.h>
 
 #include <torch/torch.h>
 

@@ -1,8 +1,8 @@
 // The parser of optimizer.groups and its match to parameters: the first entry that fits counts, then no_decay.
 #include <lockstep/base/config.h>
-#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/keys/name_patterns.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
-#include <lockstep/train/part_kinds.h>
 
 #include <ATen/core/Tensor.h>
 

@@ -2,7 +2,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/plugin.h>
 #include <lockstep/train/plugins/elf_file.h>
 #include <lockstep/train/plugins/error_origin.h>

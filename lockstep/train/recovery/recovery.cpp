@@ -3,8 +3,8 @@
 #include <lockstep/base/log.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/train/checkpoint/recovery_state.h>
 #include <lockstep/train/recovery/recovery.h>
-#include <lockstep/train/recovery/recovery_state.h>
 
 #include <c10/util/Exception.h>
 

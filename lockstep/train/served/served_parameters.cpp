@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/models/remote_rows.h>
-#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/served/served_parameters.h>
 
 #include <torch/torch.h>

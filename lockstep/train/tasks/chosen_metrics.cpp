@@ -5,8 +5,8 @@
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/tasks/classification.h>
 #include <lockstep/train/tasks/out_of_range.h>
 

@@ -1,7 +1,7 @@
 // Tensors in safetensors files, which Python can read too. The layout is described in safetensors_header.h.
 #pragma once
 
-#include <lockstep/train/weights/weight_names.h>
+#include <lockstep/train/keys/weight_names.h>
 
 #include <filesystem>
 #include <map>

@@ -1,5 +1,5 @@
 // The comparison of tensor names, shapes and dtypes of file and module, with advice such as a prefix to remove.
-#include <lockstep/train/tensor_text.h>
+#include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/weights/weight_differences.h>
 
 #include <lockstep/base/nearest.h>

@@ -4,8 +4,8 @@
 #include <lockstep/ocr/missing_parts.h>
 #include <lockstep/ocr/parts.h>
 #include <lockstep/ocr/reading/word_crops.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <memory>
 #include <set>

@@ -4,7 +4,7 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/ocr/mindocr/convert.h>
 #include <lockstep/ocr/parts.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/read_config.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,9 +1,9 @@
 // The data of a rank: sampler options from the batch and remainder keys, loader options, and batches on the device.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/device_feed.h>
-#include <lockstep/train/run_data.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/resources/device_feed.h>
+#include <lockstep/train/resources/run_data.h>
 
 #include <string_view>
 #include <utility>

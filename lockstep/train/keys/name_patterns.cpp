@@ -1,7 +1,7 @@
 // Matches of configured patterns against parameter names, with an error for a pattern that matches none.
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/keys/name_patterns.h>
 
 #include <fmt/ranges.h>
 

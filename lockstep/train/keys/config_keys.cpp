@@ -1,9 +1,9 @@
 // The schema of a run's configuration: each section's keys with their rules and one line of documentation.
 #include <lockstep/base/log.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/configuration/section_options.h>
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/section_options.h>
 
 #include <array>
 

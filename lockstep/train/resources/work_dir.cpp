@@ -1,8 +1,8 @@
 // The list of paths that a run writes, and a probe that a folder can be made and is writable.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <cerrno>
 #include <system_error>

@@ -1,5 +1,5 @@
 // The evaluation loop: local sums and rows of each batch, their combination over ranks, then metrics of the totals.
-#include <lockstep/train/evaluation/evaluate.h>
+#include <lockstep/train/modes/evaluate.h>
 
 #include <lockstep/base/error.h>
 

@@ -1,6 +1,6 @@
 // The choice of a source for each rank's part: the rank itself, else the copy of the next rank, with hashes compared.
 #include <lockstep/base/error.h>
-#include <lockstep/train/recovery/shard_recovery_state.h>
+#include <lockstep/train/checkpoint/shard_recovery_state.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -3,8 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/data/loader.h>
-#include <lockstep/train/part_kinds.h>
-#include <lockstep/train/picture_pipeline.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/resources/picture_pipeline.h>
 
 #include <string_view>
 #include <utility>

@@ -6,8 +6,8 @@
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/modes/updater.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
-#include <lockstep/train/optimizer/updater.h>
 #include <lockstep/train/weights/safetensors_stream.h>
 
 #include <fmt/format.h>

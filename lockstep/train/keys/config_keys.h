@@ -1,14 +1,15 @@
-// The keys of a run's configuration: their descriptions, their reader, and values that follow from several keys.
+// The keys of a run's configuration: their descriptions, and values that follow from several keys.
 #pragma once
 
 #include <lockstep/base/config.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/weights/weight_names.h>
+#include <lockstep/train/keys/weight_names.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,10 +33,6 @@ void describe(ConfigFields& fields, RunConfig& c);
 /// The values of parallel.mode.
 std::vector<std::string> parallel_modes();
 
-/// Reads and checks a whole configuration. Error(config) as read_config, and for keys that contradict each other. The
-/// configuration overrides `defaults`.
-RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
-
 /// Whether the model has a task of parts.h, instead of the classification of pictures.
 bool uses_task(const ModelConfig& config);
 
@@ -45,17 +42,6 @@ bool has_task(const RunConfig& config);
 /// Whether data.name, if it names a part, is a data set of labelled pictures in memory.
 bool reads_pictures(const DataConfig& config);
 
-/// The parts, together with those from the plugins of a configuration. Nothing else of the configuration is read.
-/// Error(config) as load_run_config's.
-std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
-                                        std::shared_ptr<const Parts> parts);
-
-/// Gives each section its parts.
-void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts);
-
-/// A configuration with these parts and default values.
-RunConfig config_with(std::shared_ptr<const Parts> parts);
-
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
 /// given. Error(config) for an entry that is not an address.
 NodeList node_list_of(const ParallelConfig& config);
@@ -63,6 +49,9 @@ NodeList node_list_of(const ParallelConfig& config);
 /// model.weights_rename, in its order. Error(config) for a value that is not a map of texts to texts, or for an invalid
 /// rule.
 std::vector<Rename> renames_of(const ModelConfig& config);
+
+/// data.batch_size without it and data.global_batch_size.
+inline constexpr std::int64_t kDefaultBatchSize = 32;
 
 /// The values of keys whose defaults follow from other keys.
 std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over `shares` ranks

@@ -1,13 +1,13 @@
 // table.json in the folder of a run: its reader, and a configuration whose table uses its statistics.
-#include <lockstep/train/evaluation/learned_table.h>
+#include <lockstep/train/checkpoint/learned_table.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
-#include <lockstep/train/part_kinds.h>
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The rules by which ranks choose a state: the furthest step, equal hashes at each step; a step that only one rank has
 // completed is repeated and compared.
 #include <lockstep/base/error.h>
-#include <lockstep/train/recovery/recovery_state.h>
+#include <lockstep/train/checkpoint/recovery_state.h>
 
 #include <fmt/ranges.h>
 

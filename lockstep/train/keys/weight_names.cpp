@@ -1,5 +1,5 @@
 // Rename rules with * as wildcard, matched from the left, and the translation of MindSpore's parameter names.
-#include <lockstep/train/weights/weight_names.h>
+#include <lockstep/train/keys/weight_names.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // Copies of parameters divided along the data axes, with redistributions before and after the optimizer step.
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/train/optimizer/divided_update.h>
+#include <lockstep/train/modes/divided_update.h>
 
 #include <torch/torch.h>
 

@@ -1,12 +1,12 @@
 // The names of classes: the names of the data set, and the names that a run has written to its folder.
-#include <lockstep/train/evaluation/class_names.h>
+#include <lockstep/train/checkpoint/class_names.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/format.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/work_dir.h>
+#include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,8 @@
-// Keys whose values are lists or maps: parallel.nodes as addresses, model.weights_rename as rules.
+// Values that follow from keys: lists and maps as addresses and rules, defaults that depend on other keys, and what the
+// named parts can do.
 #include <lockstep/base/error.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <fmt/format.h>
 
@@ -61,6 +63,61 @@ std::vector<Rename> renames_of(const ModelConfig& config) {
     rules.push_back({from, to.scalar});
   }
   return rules;
+}
+
+bool uses_task(const ModelConfig& config) {
+  const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
+  return !config.is_own && part != nullptr && !part->classifier;
+}
+
+bool has_task(const RunConfig& config) {
+  return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
+}
+
+bool reads_pictures(const DataConfig& config) {
+  const auto* part = find_part(parts_or_shipped(config.parts).data, config.name);
+  return part == nullptr || part->pictures;
+}
+
+void require_elementwise(const OptimizerConfig& config) {
+  if (part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").elementwise) return;
+  fail(ErrorKind::config, "config",
+       "optimizer.name {} needs whole parameters (such as their norms), and parallel.shard_optimizer divides them into "
+       "pieces; set parallel.shard_optimizer to false (parallel.mode semi_auto divides "
+       "optimizer "
+       "state for {}, too), or take another optimizer",
+       config.name, config.name);
+}
+
+bool takes_rows(const OptimizerConfig& config) {
+  return !config.factory &&
+         part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").takes_rows;
+}
+
+bool looks_ahead(std::string_view schedule) {
+  const auto* part = find_part(parts_or_shipped(nullptr).schedules, schedule);
+  return part == nullptr || part->looks_ahead;
+}
+
+std::int64_t global_batch_size_of(const DataConfig& config, int shares) {
+  return config.global_batch_size.value_or(config.batch_size.value_or(kDefaultBatchSize) * shares);
+}
+
+std::uint64_t shuffle_seed_of(const RunConfig& config) {
+  return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));
+}
+
+std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
+  if (config.checkpoint.folder) return *config.checkpoint.folder;
+  return std::filesystem::path(config.system.work_dir) / "checkpoints";
+}
+
+std::string_view another_folder(const RunConfig& config) {
+  return config.checkpoint.folder ? "another checkpoint.folder" : "another system.work_dir";
+}
+
+bool saves_checkpoints(const CheckpointConfig& config) {
+  return config.every_epochs > 0 || config.every_steps > 0 || config.every_seconds > 0;
 }
 
 }  // namespace lockstep::train

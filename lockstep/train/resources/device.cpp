@@ -1,6 +1,6 @@
 // Rules for system.device: enough CUDA devices for the ranks of a host, and the choice between CPU and CUDA.
 #include <lockstep/base/error.h>
-#include <lockstep/train/device.h>
+#include <lockstep/train/resources/device.h>
 
 namespace lockstep::train {
 namespace {

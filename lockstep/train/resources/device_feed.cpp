@@ -1,6 +1,6 @@
 // A thread that holds one batch ahead of the consumer, copied from pinned memory to the device on its own stream.
 #include <lockstep/comm/device/lane.h>
-#include <lockstep/train/device_feed.h>
+#include <lockstep/train/resources/device_feed.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StreamGuard.h>

@@ -2,8 +2,8 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/data/random.h>
 #include <lockstep/kernels/tuning.h>
-#include <lockstep/train/device.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/resources/device.h>
+#include <lockstep/train/resources/runtime.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>

@@ -4,10 +4,10 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/train/checkpoint/run_folder.h>
+#include <lockstep/train/checkpoint/weights_file.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/weights/weight_differences.h>
-#include <lockstep/train/weights/weights_file.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 // The fields of a run's result as JSON: metrics of the last evaluation, throughput, parameter hash, all evaluations.
 #include <lockstep/base/atomic_file.h>
-#include <lockstep/train/output/result.h>
+#include <lockstep/train/result.h>
 #include <lockstep/train/served/served_parameters.h>
 
 #include <nlohmann/json.hpp>

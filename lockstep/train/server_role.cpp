@@ -8,13 +8,13 @@
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/same_settings.h>
-#include <lockstep/train/run_model.h>
-#include <lockstep/train/runtime.h>
+#include <lockstep/train/modes/run_model.h>
+#include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/served/server_role.h>
 #include <lockstep/train/served/table_rules.h>
+#include <lockstep/train/server_role.h>
 #include <lockstep/train/sharded/held_by_some.h>
 
 #include <torch/torch.h>

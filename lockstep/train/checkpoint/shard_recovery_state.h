@@ -4,7 +4,7 @@
 // perhaps also after the following step, in which it was interrupted.
 #pragma once
 
-#include <lockstep/train/recovery/recovery_state.h>
+#include <lockstep/train/checkpoint/recovery_state.h>
 
 #include <cstdint>
 #include <optional>

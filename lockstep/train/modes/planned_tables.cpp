@@ -3,8 +3,8 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/samples/criteo.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/run_model.h>
-#include <lockstep/train/served/planned_tables.h>
+#include <lockstep/train/modes/planned_tables.h>
+#include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/served/table_rules.h>
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
 // A search in error texts for words that are keys of the file, which gives the error a file and line.
-#include <lockstep/train/configuration/key_places.h>
+#include <lockstep/train/keys/key_places.h>
 
 #include <cctype>
 #include <string>

@@ -1,7 +1,7 @@
 // The keys in a section of a configuration that belong to the part which the section names.
 #pragma once
 
-#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 // A visitor of the keys of all parts of a section that finds given keys which the chosen part does not have.
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/train/configuration/section_options.h>
+#include <lockstep/train/keys/section_options.h>
 
 #include <fmt/ranges.h>
 

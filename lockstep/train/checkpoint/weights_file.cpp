@@ -1,6 +1,6 @@
 // The detection of a weights format and its reading: safetensors, torch.save, MindSpore, several files with an index,
 // folders of Hugging Face, checkpoints of a run.
-#include <lockstep/train/weights/weights_file.h>
+#include <lockstep/train/checkpoint/weights_file.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
