@@ -371,7 +371,9 @@ void expect_others_notice_the_death_of(int number) {
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   // The scheduler says it, or rank 0, which heard it first, takes the store with it.
   const auto why = fmt::format(
-      "the rendezvous of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the store broke off)", number);
+      "the rendezvous of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the connection to the store "
+      "broke)",
+      number);
   for (int other = 0; other < kWorkers; ++other) {
     if (other == number) continue;
     EXPECT_THAT(job.log_of_worker(other), ContainsRegex(why));
