@@ -286,7 +286,7 @@ void describe(ConfigFields& fields, TrainConfig& c) {
                "dataset_sink_mode: steps of a sink, of which train.epochs are made; -1: those of an epoch");
   fields.field("cuda_graph", c.cuda_graph, anything(),
                "on a CUDA device: record a step once, and launch it as one CUDA graph from then on; where that cannot "
-               "be, steps run as written and the run says why (docs/gpus.md#a-step-without-launch-costs)");
+               "be, steps run as written and the run reports why (docs/gpus.md#a-step-without-launch-costs)");
 }
 
 void describe(ConfigFields& fields, CheckpointConfig& c) {
