@@ -96,7 +96,7 @@ void describe(ConfigFields& fields, ServerConfig& c) {
                "all of them");
   fields.field("consistency", c.consistency, one_of({"sync", "bounded", "async"}),
                "sync: a step has the gradients of all workers, with the result of data_parallel; bounded: a worker may "
-               "be `staleness` steps ahead of the slowest; async: as many as it likes");
+               "be `staleness` steps ahead of the slowest; async: any number of steps");
   fields.field("staleness", c.staleness, between(0, 1'000'000),
                "bounded: steps that a worker may be ahead; 0: as sync");
   fields.field("partition", c.partition, one_of({"hash", "range"}),
