@@ -53,7 +53,7 @@ Result from_mindocr(const std::string& file) {
   for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
   if (!converted.passed_over.empty()) {
     result.remarks.push_back(
-        fmt::format("passed over, as it says nothing here: {}", fmt::join(converted.passed_over, ", ")));
+        fmt::format("passed over, as it has no effect here: {}", fmt::join(converted.passed_over, ", ")));
   }
   return result;
 }

@@ -77,7 +77,7 @@ Problem check_reduction(const at::Tensor& tensor, ReduceOp op) {
 
 Problem check_rows(const at::Tensor& tensor, int size) {
   if (tensor.dim() > 0 && tensor.size(0) % size == 0) return std::nullopt;
-  return fmt::format("dimension 0 of {} must divide by the {} ranks of the group", describe(tensor), size);
+  return fmt::format("dimension 0 of {} must be divisible by the {} ranks of the group", describe(tensor), size);
 }
 
 Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements) {

@@ -325,7 +325,7 @@ std::string GroupImpl::compare_on(OperatorTrace& trace, const Call& call) {
   }
   const bool meets = call.step == 0;  // only the calls of meet_anew() are not steps
   if (failures.others_behind || (meets && failures.some_silent)) {
-    throw OthersBehind(ErrorKind::mismatch, call.op, "other ranks have not had the error of this one");
+    throw OthersBehind(ErrorKind::mismatch, call.op, "other ranks have not received the error of this one");
   }
   const auto difference = first_difference(notes);
   return difference ? ". " + *difference : "";
@@ -379,7 +379,7 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
     const auto traces = trace ? compare_traces(*trace, trace->name() + "/late") : "";
     if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause + traces;
     if (absent.empty())
-      return fmt::format("all ranks wait in it; {} said: {}", backend_on(call.device).name(), seen.message());
+      return fmt::format("all ranks wait in it; {} reports: {}", backend_on(call.device).name(), seen.message());
     return fmt::format(
         "{} did not take part in it in time; if a step may take longer, raise the limit "
         "(GroupOptions::timeout, parallel.timeout_s or LOCKSTEP_TIMEOUT_S){}",
@@ -422,7 +422,7 @@ void GroupImpl::end(const Call& call, std::exception_ptr problem, std::chrono::m
 void GroupImpl::abort(std::string_view reason) noexcept {
   if (failure()) return;
   job_->publish({world_rank(), true, std::string(reason)});
-  job_->end_groups(Error(ErrorKind::peer_lost, "abort", fmt::format("this rank gave up: {}", reason)));
+  job_->end_groups(Error(ErrorKind::peer_lost, "abort", fmt::format("this rank aborted: {}", reason)));
 }
 
 void GroupImpl::end_because(const Error& error) noexcept {

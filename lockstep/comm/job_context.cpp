@@ -147,7 +147,7 @@ Failure JobContext::publish(const Failure& fault) noexcept {
     if (first) acknowledge();
     return decode_failure(to_text(agreed));
   } catch (const std::exception& error) {
-    log_debug("the reason of the failure could not be told to the other ranks: {}", error.what());
+    log_debug("the reason of the failure could not be sent to the other ranks: {}", error.what());
     return fault;
   }
 }
@@ -155,7 +155,7 @@ Failure JobContext::publish(const Failure& fault) noexcept {
 std::optional<std::string> JobContext::failure_elsewhere() {
   const auto fault = read_failure();
   if (!fault || fault->rank == world_.rank) return std::nullopt;
-  const auto* did = fault->aborted ? "gave up" : "failed first";
+  const auto* did = fault->aborted ? "aborted" : "failed first";
   return fmt::format("{} {}: {}", describe(rank_info(fault->rank)), did, fault->reason);
 }
 
@@ -285,7 +285,7 @@ std::vector<int> JobContext::find_absent(const std::string& key, const std::vect
       }
     } while (!absent.empty() && Clock::now() < deadline);
   } catch (const std::exception& error) {
-    log_debug("cannot tell which ranks are late: {}", error.what());
+    log_debug("cannot determine which ranks are late: {}", error.what());
   }
   return absent;
 }
@@ -310,7 +310,7 @@ std::vector<NotesOfRank> JobContext::share_notes(const std::string& key, const s
     };
     while (missing() && Clock::now() < deadline) std::this_thread::sleep_for(kPoll);
   } catch (const std::exception& error) {
-    log_debug("cannot tell where the other ranks are in the program: {}", error.what());
+    log_debug("cannot determine where the other ranks are in the program: {}", error.what());
   }
   return notes;
 }

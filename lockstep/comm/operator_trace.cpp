@@ -120,7 +120,7 @@ std::string side_by_side(const std::vector<StepsOfRank>& all, std::uint64_t numb
   std::vector<std::pair<std::string, std::vector<int>>> kinds;
   for (const auto& each : all) {
     const auto text = each.knows(number) ? each.step(number).second
-                                         : fmt::format("did not come to it; its last was {}{}{}", each.last(),
+                                         : fmt::format("did not reach it; its last was {}{}{}", each.last(),
                                                        each.steps.empty() ? "" : ", ",
                                                        each.steps.empty() ? "" : each.steps.back().second);
     auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.first == text; });
@@ -147,9 +147,10 @@ Failures failures_in(const std::vector<NotesOfRank>& all, std::uint64_t own) {
     const std::uint64_t theirs = parsed.at("failures");
     found.others_behind = found.others_behind || theirs < own;
     if (theirs <= own || found.next) continue;
-    found.next = OperatorTrace::Failure{.number = own + 1,
-                                        .text = fmt::format("rank {} failed, longer ago than it remembers", each.rank),
-                                        .surroundings = {}};
+    found.next =
+        OperatorTrace::Failure{.number = own + 1,
+                               .text = fmt::format("rank {} failed; the reason is no longer in its records", each.rank),
+                               .surroundings = {}};
     for (const auto& one : parsed.at("failed")) {
       if (one.at(0) != own + 1) continue;
       found.next->kind = static_cast<ErrorKind>(one.at(1).get<int>());
@@ -182,7 +183,7 @@ std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all)
     const bool began_before = number == oldest && number > 1;
     return fmt::format(
         "{} global operator {}: {}",
-        began_before ? "They have differed for long; the oldest that all remember is" : "The first difference is",
+        began_before ? "They have differed for long; the oldest that all have recorded is" : "The first difference is",
         number, side_by_side(known, number));
   }
   return std::nullopt;

@@ -10,8 +10,7 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::string_view kGetBinaryVersion =
-    "what is read is the binary version: unpack cifar-10-binary.tar.gz from "
-    "https://www.cs.toronto.edu/~kriz/cifar.html";
+    "only the binary version is read: unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html";
 
 std::string size_rule(std::size_t size) {
   return fmt::format(

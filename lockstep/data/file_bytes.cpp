@@ -16,10 +16,10 @@ std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, int copi
   };
   std::error_code code;
   const auto status = std::filesystem::status(file, code);
-  if (code) return give_up(fmt::format("cannot be looked at: {}", code.message()));
+  if (code) return give_up(fmt::format("cannot be accessed: {}", code.message()));
   if (!std::filesystem::is_regular_file(status)) return give_up("is not a regular file");
   const std::uintmax_t size = std::filesystem::file_size(file, code);
-  if (code) return give_up(fmt::format("cannot be looked at: {}", code.message()));
+  if (code) return give_up(fmt::format("cannot be accessed: {}", code.message()));
 
   if (const auto available = available_memory(); size > available / static_cast<std::uint64_t>(copies)) {
     problems.push_back(

@@ -38,8 +38,8 @@ void check(const Group& group, const std::vector<int>& sizes, const std::vector<
   const auto ranks = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
   if (sizes.empty() || !positive || ranks != group.size()) {
     fail(ErrorKind::invalid_argument, "Mesh",
-         "the sizes of the axes, {}, are positive and their product is the {} of the group", fmt::join(sizes, "x"),
-         group.size() == 1 ? "1 rank" : fmt::format("{} ranks", group.size()));
+         "the sizes of the axes, {}, must be positive, and their product must be the {} of the group",
+         fmt::join(sizes, "x"), group.size() == 1 ? "1 rank" : fmt::format("{} ranks", group.size()));
   }
   if (names.size() != sizes.size() || std::set(names.begin(), names.end()).size() != names.size()) {
     fail(ErrorKind::invalid_argument, "Mesh", "{} axes need as many different names, not [{}]", sizes.size(),

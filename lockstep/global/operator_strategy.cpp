@@ -230,8 +230,8 @@ std::string mistake_in(std::span<const std::int64_t> parts, std::span<const std:
     }
   }
   if (devices % all != 0) {
-    return fmt::format("({}) makes {} parts, which the {} devices are no multiple of", fmt::join(parts, ", "), all,
-                       devices);
+    return fmt::format("({}) makes {} parts, but the number of devices, {}, is not a multiple of that",
+                       fmt::join(parts, ", "), all, devices);
   }
   return {};
 }

@@ -79,7 +79,7 @@ LayerAxes axes_of(const std::string& layer, const Strategy& strategy, std::span<
   require_whole(layer, weight, {0, 1});
   if (input[features] != weight[1]) {
     fail(ErrorKind::config, "strategy",
-         "{}: what the layer sums over is in {} parts in its input and in {} in its weight; they are equal", layer,
+         "{}: what the layer sums over is in {} parts in its input and in {} in its weight; they must be equal", layer,
          input[features], weight[1]);
   }
   Axes axes(sizes, names);

@@ -13,7 +13,7 @@
 namespace lockstep::detail {
 
 std::optional<std::string> why_no_graph(c10::Device device) {
-  if (!device.is_cuda()) return "the parameters are on " + device.str() + ", and only CUDA devices record";
+  if (!device.is_cuda()) return "the parameters are on " + device.str() + ", and only CUDA devices record steps";
   return std::nullopt;
 }
 

@@ -225,7 +225,7 @@ std::optional<at::Tensor> running_mean_of(const torch::nn::Module& module) {
 void require_usable(const at::Tensor& running_mean, const std::string& name) {
   if (!running_mean.defined()) {
     fail(ErrorKind::unsupported, "data_parallel",
-         "batch norm \"{}\" has no running statistics, so evaluation could not be told from training; one that is "
+         "batch norm \"{}\" has no running statistics, so evaluation would not differ from training; one that is "
          "synchronized needs track_running_stats(true)",
          name);
   }

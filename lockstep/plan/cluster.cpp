@@ -41,7 +41,7 @@ void describe(ConfigFields& fields, LinkFields& link) {
 }
 
 void describe(ConfigFields& fields, ClusterFields& cluster) {
-  fields.field("name", cluster.name, anything(), "how messages call it");
+  fields.field("name", cluster.name, anything(), "its name in messages");
   fields.field("nodes", cluster.nodes, between(1, kMostDevices), "machines, all alike");
   fields.field("devices_per_node", cluster.devices_per_node, between(1, kMostDevices), "devices of each machine");
   fields.section("device", cluster.device, "what one device can do");
@@ -93,10 +93,11 @@ Cluster read_cluster(const ConfigSource& source) {
   read_config(source, fields);
   if (fields.nodes * fields.devices_per_node > kMostDevices) {
     const auto* nodes = source.root.find("nodes");
-    throw Error(ErrorKind::config, "cluster",
-                fmt::format("{} nodes of {} devices are {}; clusters of up to {} devices are planned for", fields.nodes,
-                            fields.devices_per_node, fields.nodes * fields.devices_per_node, kMostDevices),
-                nodes != nullptr ? nodes->position : FilePosition{.file = source.file});
+    throw Error(
+        ErrorKind::config, "cluster",
+        fmt::format("{} nodes of {} devices are {}; plans are made for clusters of up to {} devices", fields.nodes,
+                    fields.devices_per_node, fields.nodes * fields.devices_per_node, kMostDevices),
+        nodes != nullptr ? nodes->position : FilePosition{.file = source.file});
   }
   return cluster_of(fields);
 }
@@ -111,8 +112,7 @@ Cluster scaled(Cluster cluster, const WhatIf& what_if) {
                            std::pair{"compute", what_if.compute}};
   for (const auto& [name, factor] : factors) {
     if (!(factor > 0)) {
-      fail(ErrorKind::invalid_argument, "cluster", "what if {} were times {}? A factor above 0 is needed", name,
-           factor);
+      fail(ErrorKind::invalid_argument, "cluster", "the factor of {} is {}; it must be above 0", name, factor);
     }
   }
   cluster.inter_node.bandwidth = cluster.inter_node.bandwidth * what_if.network;

@@ -245,9 +245,9 @@ void check(const Plan& plan, const std::string& file) {
     if (ranks > kMostDevices) wrong(fmt::format("the mesh has more than {} ranks", kMostDevices));
   }
   if (axes == 0 || ranks != plan.devices || plan.mesh_names.size() != axes || plan.inputs.size() != axes) {
-    wrong(
-        fmt::format("mesh, mesh_names and inputs have one entry for each axis, and the sizes multiply to devices ({})",
-                    plan.devices));
+    wrong(fmt::format(
+        "mesh, mesh_names and inputs must have one entry for each axis, and the sizes must multiply to devices ({})",
+        plan.devices));
   }
   if (!plan.mode.empty() && plan.mode != "data_parallel" && plan.mode != "semi_auto") {
     wrong(fmt::format("\"mode\" is data_parallel or semi_auto, not {}", plan.mode));

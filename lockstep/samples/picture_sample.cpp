@@ -20,7 +20,7 @@ namespace lockstep::samples {
 
 void describe_pictures(ConfigFields& fields, PictureOptions& options) {
   fields.field("color", options.color, one_of({"rgb", "grey"}), "channels of a decoded picture: three, or one");
-  fields.field("orientation", options.orientation, anything(), "turn pictures as their EXIF orientation says");
+  fields.field("orientation", options.orientation, anything(), "turn pictures by their EXIF orientation");
   fields.field("collate", options.collate, one_of({"stack", "pad", "list"}),
                "pictures of a batch: stack needs equal sizes, pad fills up with zeros right and below, list keeps them "
                "apart");
@@ -29,7 +29,7 @@ void describe_pictures(ConfigFields& fields, PictureOptions& options) {
 }
 
 void describe_picture_limits(ConfigFields& fields, std::int64_t& max_pixels, std::int64_t& max_scans) {
-  fields.field("max_pixels", max_pixels, between(1, 4e9), "pictures that say they have more are refused unread");
+  fields.field("max_pixels", max_pixels, between(1, 4e9), "pictures with more, by their headers, are refused unread");
   fields.field("max_scans", max_scans, between(1, 1e9),
                "JPEGs with more scans are refused unread: each goes over the whole picture");
 }

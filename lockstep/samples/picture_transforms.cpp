@@ -68,7 +68,7 @@ struct DecodeOptionsOf {
 };
 void describe(ConfigFields& fields, DecodeOptionsOf& options) {
   fields.field("color", options.picture.color, one_of({"rgb", "grey"}), "channels: three, or one");
-  fields.field("orientation", options.picture.orientation, anything(), "obey the EXIF orientation");
+  fields.field("orientation", options.picture.orientation, anything(), "turn the picture by its EXIF orientation");
 }
 
 Transform make_decode(const PartOptions& options, const TransformStep&) {

@@ -65,10 +65,9 @@ std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const Pi
   }
   if (files.empty()) {
     fail(ErrorKind::invalid_argument, "pictures", "{} has no file named {}{}", path.string(), data::picture_endings(),
-         passed_over > 0 ? "; it has folders, into which --subfolders looks" : "");
+         passed_over > 0 ? "; it has folders, which --subfolders searches" : "");
   }
-  if (passed_over > 0)
-    log_warning("{}: {} folders in it are not looked into (--subfolders)", path.string(), passed_over);
+  if (passed_over > 0) log_warning("{}: {} folders in it are not searched (--subfolders)", path.string(), passed_over);
   return std::make_shared<UnlabelledPictures>(std::move(files), options.skips);
 }
 

@@ -234,8 +234,8 @@ std::string learned_table(const RunConfig& config, const Group& group, Console& 
     const auto found = goes_on && !kept.empty() ? std::string() : table_of_training(config);
     const auto difference = kept.empty() || found.empty() ? std::string() : difference_of_tables(kept, found);
     if (!difference.empty()) {
-      tell(console, fmt::format("data.train is another than when the run began ({}): numbers and words are read with "
-                                "the means, deviations and words of then, as {} has them",
+      tell(console, fmt::format("data.train has changed since the run began ({}): numbers and words are read with the "
+                                "means, deviations and words of then, as {} has them",
                                 difference, kTableFile));
     }
     table = kept.empty() ? found : kept;

@@ -47,7 +47,7 @@ std::string text_of(const nlohmann::json& holder, const char* key) {
 
 std::string words_about(const nlohmann::json& holder) {
   const auto host = text_of(holder, "host");
-  if (host.empty()) return "a process that did not say who it is";
+  if (host.empty()) return "an unidentified process";
   return fmt::format("process {} on host {}, since {}", text_of(holder, "pid"), host, text_of(holder, "since"));
 }
 
@@ -61,7 +61,7 @@ void write_holder(int file, const std::string& job) {
   const std::string text = holder.dump() + "\n";
   // Only for messages: the kernel lock decides.
   if (::ftruncate(file, 0) != 0 || ::pwrite(file, text.data(), text.size(), 0) < 0) {
-    log_debug("cannot write who holds the lock: {}", reason());
+    log_debug("cannot write the holder of the lock: {}", reason());
   }
 }
 

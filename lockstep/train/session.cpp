@@ -269,10 +269,12 @@ void Session::compare_with_unverified() {
   auto differ = torch::full({1}, sha256_of(own->tensors) == unverified_->sha256 ? 0 : 1, torch::kInt);
   all_reduce(differ, group_, ReduceOp::max);
   if (differ.item<int>() != 0) {
-    fail(ErrorKind::peer_lost, "recovery", "made again, step {} did not come out as rank {} had it on all ranks",
-         unverified_->step, unverified_->rank);
+    fail(ErrorKind::peer_lost, "recovery",
+         "step {} was repeated, and its result differs from that of rank {} on some ranks", unverified_->step,
+         unverified_->rank);
   }
-  train::tell(console_, fmt::format("step {} came out as rank {} had it", unverified_->step, unverified_->rank));
+  train::tell(console_,
+              fmt::format("step {} was repeated with the result of rank {}", unverified_->step, unverified_->rank));
   unverified_.reset();
 }
 
@@ -368,11 +370,12 @@ void Session::tolerate_full_disk(const std::function<void()>& save) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::io) throw;
     lacks_checkpoint_ = true;
-    const auto words = fmt::format("warning: no checkpoint after step {}, {}: {}", *saved_step_,
-                                   asked_to_end() ? "and the run ends as it was asked to"
-                                   : finished()   ? "the run has its result without"
-                                                : "training goes on without, and the next one is tried when it is due",
-                                   error.message());
+    const auto words =
+        fmt::format("warning: no checkpoint after step {}, {}: {}", *saved_step_,
+                    asked_to_end() ? "and the run ends as requested"
+                    : finished()   ? "the run has its result without it"
+                                   : "training goes on without it, and the next one is tried when it is due",
+                    error.message());
     log_error("{}", words);
     train::tell(console_, words);
   }

@@ -169,7 +169,7 @@ void Session::check_changes(bool from_memory) {
   if (state_.configuration.empty()) {
     train::tell(
         console_,
-        "the checkpoint is of a program that did not note its configuration: only what it did note is compared");
+        "the checkpoint is of a program that did not record its configuration: only what it recorded is compared");
   }
   for (const auto& change : changes) {
     train::tell(console_, fmt::format("changed since the checkpoint: {}{}", describe(change),

@@ -96,7 +96,7 @@ void Session::stop_now() {
   for (const auto& reason : gather_texts(stop_reason_, group_)) {
     if (state_.stopped.empty()) state_.stopped = reason;
   }
-  if (state_.stopped.empty()) state_.stopped = "asked for by a callback";
+  if (state_.stopped.empty()) state_.stopped = "requested by a callback";
   tell(fmt::format("stopped after step {}: {}", state_.step, state_.stopped));
 }
 

@@ -33,7 +33,7 @@ at::Tensor Metric::rows(const at::Tensor&, const at::Tensor&) const { return {};
 Values Metric::values_of_rows(const at::Tensor&) const { return {}; }
 
 Prediction Task::predict(torch::nn::Module&, const samples::Batch&) {
-  fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
+  fail(ErrorKind::unsupported, "predict", "this task does not define what the model predicts: override Task::predict");
 }
 
 std::map<std::string, std::string, std::less<>> Task::files(const Prediction&) const { return {}; }

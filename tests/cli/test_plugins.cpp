@@ -187,8 +187,8 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
 TEST_F(Plugins, AnEntryThatThrowsIsNamed) {
   for (const auto& [how, reason] : {std::pair{"throws", "no parts today"},
                                     {"throws a number", "not a std::exception"},
-                                    {"resnet18", "brings 'resnet18' to models, which Lockstep"},
-                                    {"failing_net", "brings 'failing_net' to models, which libfailing_plugin.so"}}) {
+                                    {"resnet18", "adds 'resnet18' to models, which Lockstep"},
+                                    {"failing_net", "adds 'failing_net' to models, which libfailing_plugin.so"}}) {
     const auto ran = run_program(train(), {{"LOCKSTEP_TEST_ENTRY", how}});
     EXPECT_EQ(ran.status.code, 2) << how;
     EXPECT_THAT(ran.err, AllOf(HasSubstr("libfailing_plugin.so"), HasSubstr(reason), HasSubstr("run.yaml:1"))) << how;
@@ -222,7 +222,7 @@ TEST_F(Plugins, WhatIsNoPluginIsRefused) {
   EXPECT_THAT(refusal_of(LOCKSTEP_LIBRARY), HasSubstr("does not export void lockstep_plugin("));
   EXPECT_THAT(refusal_of(LOCKSTEP_UNRESOLVED_PLUGIN), HasSubstr("lockstep_test::function_of_nobody(int)"));
   EXPECT_THAT(run_program(train({"plugins=[" LOCKSTEP_FAILING_PLUGIN ", " LOCKSTEP_FAILING_PLUGIN "]"})).err,
-              HasSubstr("which libfailing_plugin.so brings already"));
+              HasSubstr("which libfailing_plugin.so has already"));
   EXPECT_THAT(run_program(train({"plugins=libmine.so"})).err, HasSubstr("expected a list"));
 }
 

@@ -230,7 +230,7 @@ TEST_F(PredictedPictures, AreThoseOfAListOrOfAFolderAlone) {
   ASSERT_EQ(of_folder.size(), 2U);
   EXPECT_EQ(of_folder[0]["class_name"], "light");
   EXPECT_TRUE(of_folder[1].contains("left_out"));
-  EXPECT_THAT(named.err + named.out, HasSubstr("1 folders in it are not looked into (--subfolders)"));
+  EXPECT_THAT(named.err + named.out, HasSubstr("1 folders in it are not searched (--subfolders)"));
 
   const auto fails = [&](Words more, const std::string& answer) {
     more.insert(more.begin(), {"predict", "--weights", in("out")});
@@ -351,7 +351,7 @@ TEST_F(PredictedTable, IsReadAsTheRunHasLearnedWhateverBecomesOfItsFile) {
   const auto kept = read_file(path("out/table.json"));
   const auto more = train({"train.epochs=2"});
   ASSERT_TRUE(more.status.ok()) << more.err;
-  EXPECT_THAT(more.out, HasSubstr("data.train is another than when the run began (column area: mean 85"));
+  EXPECT_THAT(more.out, HasSubstr("data.train has changed since the run began (column area: mean 85"));
   EXPECT_EQ(read_file(path("out/table.json")), kept);
 
   // Weights without the folder of their run.

@@ -315,11 +315,11 @@ TEST_P(AloneAhead, ThoroughIsComparedWithThoseWhoMakeTheStepAgain) {
                 HasSubstr("going on after step 8 with what rank 1 has in memory: rank 0 alone has completed step 9"));
     if (corrupt) {
       EXPECT_THAT(log_of(survivor),
-                  ContainsRegex("made again, step 9 did not come out as rank 0 had it .SHA-256 [0-9a-f]{12}; on rank 0 "
-                                "[0-9a-f]{12}.: one was wrong, or machines compute differently; no state in memory can "
-                                "be trusted, the newest checkpoint counts"));
+                  ContainsRegex("step 9 was repeated, and its result differs from that of rank 0 .SHA-256 "
+                                "[0-9a-f]{12}; on rank 0 [0-9a-f]{12}.: one was wrong, or machines compute "
+                                "differently; no state in memory can be trusted, the newest checkpoint counts"));
     } else {
-      EXPECT_THAT(log_of(survivor), HasSubstr("step 9 came out as rank 0 had it"));
+      EXPECT_THAT(log_of(survivor), HasSubstr("step 9 was repeated with the result of rank 0"));
     }
   }
   const auto from_disk = ContainsRegex("going on from .*step_0*8.sharded");
@@ -371,7 +371,9 @@ void expect_others_notice_the_death_of(int number) {
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   // The scheduler says it, or rank 0, which heard it first, takes the store with it.
   const auto why = fmt::format(
-      "the rendezvous of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the store broke off)", number);
+      "the rendezvous of generation 1 failed: .*(worker 'worker_{0}' .rank {0}. is lost|the connection to the store "
+      "broke)",
+      number);
   for (int other = 0; other < kWorkers; ++other) {
     if (other == number) continue;
     EXPECT_THAT(job.log_of_worker(other), ContainsRegex(why));

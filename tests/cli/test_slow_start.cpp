@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kHeading = "the ranks have not met after ";
+constexpr const char* kHeading = "the rendezvous is not complete after ";
 
 std::size_t count(const std::string& text, const std::string& word) {
   std::size_t found = 0;

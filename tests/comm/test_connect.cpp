@@ -248,7 +248,7 @@ TEST(Connect, AnotherFileThanAStoreIsRefused) {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
     const auto error = error_of_connect(world_at(file, rank, 2), impatient());
     EXPECT_EQ(error.kind(), ErrorKind::io);
-    expect_words(error, {"notes", "not a file in which ranks met", "remove it"});
+    expect_words(error, {"notes", "not a rendezvous file", "remove it"});
     std::ifstream in(file, std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), content);
   };

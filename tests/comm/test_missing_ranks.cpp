@@ -28,7 +28,7 @@ TEST(MissingRanks, RanksThatNeverComeAreNamed) {
     const int rank = i == 0 ? 0 : 2;  // of four
     const auto error = error_of([&] { connect(world_at(folder.path() / "store", rank, 4), impatient()); });
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"2 of 4 ranks did not come", "rank 1, 3", "2.0 s", "LOCKSTEP_START_TIMEOUT_S"});
+    expect_words(error, {"2 of 4 ranks did not register", "rank 1, 3", "2.0 s", "LOCKSTEP_START_TIMEOUT_S"});
   });
   expect_all_ok(outcomes);
 }
@@ -39,7 +39,7 @@ TEST(MissingRanks, MissingRankIsNamedThroughAStoreThatRankZeroHolds) {
   options.group = impatient();
   run_ranks(3, options, [](Rank& rank) {
     if (rank.rank() == 1) return;
-    expect_words(error_of([&] { rank.group(); }), {"1 of 3 ranks did not come", "rank 1."});
+    expect_words(error_of([&] { rank.group(); }), {"1 of 3 ranks did not register", "rank 1."});
   });
 }
 
@@ -55,7 +55,7 @@ TEST(MissingRanks, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
     of_three.rank = rank.rank() + 1;
     const auto error = error_of([&] { connect(of_three, impatient()); });
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"1 of 3 ranks did not come", "rank 0."});
+    expect_words(error, {"1 of 3 ranks did not register", "rank 0."});
     barrier(rank.group());
   });
 }
@@ -176,7 +176,7 @@ TEST(MissingRanks, ManyRanksAreCollectedInGroups) {
     const auto told = meet_many(200, {70, 128}, 3s);
     for (std::size_t rank = 0; rank < told.size(); ++rank) {
       if (rank == 70 || rank == 128) continue;
-      EXPECT_NE(told[rank].find("2 of 200 ranks did not come, or ended meanwhile, within 3.0 s: rank 70, 128."),
+      EXPECT_NE(told[rank].find("2 of 200 ranks did not register, or ended meanwhile, within 3.0 s: rank 70, 128."),
                 std::string::npos)
           << rank << ": " << told[rank];
     }
@@ -184,7 +184,7 @@ TEST(MissingRanks, ManyRanksAreCollectedInGroups) {
     const auto left = meet_many(200, {}, 3s, 128);
     for (std::size_t rank = 0; rank < left.size(); ++rank) {
       if (rank == 128) continue;
-      EXPECT_NE(left[rank].find("1 of 200 ranks did not come, or ended meanwhile, within 3.0 s: rank 128."),
+      EXPECT_NE(left[rank].find("1 of 200 ranks did not register, or ended meanwhile, within 3.0 s: rank 128."),
                 std::string::npos)
           << rank << ": " << left[rank];
     }

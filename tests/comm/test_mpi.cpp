@@ -27,7 +27,7 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   EXPECT_FALSE(ended.status.ok());
   EXPECT_EQ(times(ended.out, "saw: [barrier] barrier 2 of group \"world\""), 2u) << ended.out << ended.err;
   EXPECT_EQ(times(ended.out, "rank 1 (pid"), 2u) << ended.out;
-  EXPECT_EQ(times(ended.out, "gave up: out of luck at step 7"), 2u) << ended.out;
+  EXPECT_EQ(times(ended.out, "aborted: out of luck at step 7"), 2u) << ended.out;
 }
 
 // The handlers that MPI needs at the end of a process are a forked child's, too.
@@ -51,8 +51,8 @@ TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
   options.environment = environment_for_mpirun();
   const auto ended = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_FALSE(ended.status.ok());
-  for (const auto* words : {"says that this is rank 0 of 2, but MPI says rank 0 of 1", "says that this is rank 1 of 2",
-                            "launcher belongs to another MPI"}) {
+  for (const auto* words :
+       {"gives rank 0 of 2, but MPI reports rank 0 of 1", "gives rank 1 of 2", "launcher belongs to another MPI"}) {
     EXPECT_NE(ended.out.find(words), std::string::npos) << words << " is missing in: " << ended.out << ended.err;
   }
 }

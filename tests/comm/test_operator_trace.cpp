@@ -50,11 +50,10 @@ TEST(OperatorTraceTest, TheFirstDifferenceIsNamedWithWhatEachRankDid) {
   EXPECT_FALSE(difference({"abc", "abc", "abc"}));
   EXPECT_EQ(difference({"abc", "axc", "abc"}),
             "The first difference is global operator 2: ranks 0, 2: op b; rank 1: op x");
-  EXPECT_EQ(
-      difference({"abc", "ab"}),
-      "The first difference is global operator 3: rank 0: op c; rank 1: did not come to it; its last was 2, op b");
+  EXPECT_EQ(difference({"abc", "ab"}),
+            "The first difference is global operator 3: rank 0: op c; rank 1: did not reach it; its last was 2, op b");
   EXPECT_EQ(difference({"", "a"}),
-            "The first difference is global operator 1: rank 0: did not come to it; its last was 0; rank 1: op a");
+            "The first difference is global operator 1: rank 0: did not reach it; its last was 0; rank 1: op a");
 }
 
 TEST(OperatorTraceTest, ADifferenceThatIsForgottenIsCalledOld) {

@@ -214,7 +214,7 @@ TEST(OwnStore, ARankWithAnotherSecretIsToldSo) {
     const auto error = error_of([&] { rank.group(); });
     expect_words(error, rank.rank() == 1
                             ? std::vector<std::string>{"its secret is another one", "LOCKSTEP_STORE_SECRET"}
-                            : std::vector<std::string>{"1 of 2 ranks did not come", "rank 1."});
+                            : std::vector<std::string>{"1 of 2 ranks did not register", "rank 1."});
   });
 }
 

@@ -50,7 +50,7 @@ TEST(RendezvousAgain, AFileThatAKilledJobLeftIsMetInAgain) {
   const auto alone = fork_outcomes(1, {}, [&](int) {
     const auto error = error_of([&] { connect(world_at(file, 2, 3), impatient()); });
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"rank 0 of 3 did not come", "left by another job"});
+    expect_words(error, {"rank 0 of 3 did not register", "left by another job"});
   });
   expect_all_ok(alone);
   meet_in(file, 3);
@@ -87,7 +87,7 @@ TEST(RendezvousAgain, ARankThatComesTooLateWaitsForTheNextRendezvous) {
     const World world = of_launcher(rank);
     if (rank.rank() != 2) {
       const auto error = error_of([&] { connect(world, impatient()); });
-      expect_words(error, {"1 of 3 ranks did not come", "rank 2."});
+      expect_words(error, {"1 of 3 ranks did not register", "rank 2."});
     }
     barrier(rank.group());
     const auto group = connect(world, rank.options());

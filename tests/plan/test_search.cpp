@@ -150,7 +150,7 @@ TEST(Search, MemoryIsALimit) {
     FAIL() << "an eighth of 600 MB does not fit 30 MB";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_NE(std::string(error.what()).find("devices of this kind would do"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("devices of this kind would suffice"), std::string::npos) << error.what();
     EXPECT_EQ(std::string(error.what()).find("0.0"), std::string::npos)
         << error.what();  // small amounts have their unit
   }
@@ -163,7 +163,7 @@ int devices_named(const plan::Graph& graph, const plan::Cluster& cluster) {
     return 0;
   } catch (const Error& error) {
     const std::string text = error.what();
-    const auto end = text.find(" devices of this kind would do");
+    const auto end = text.find(" devices of this kind would suffice");
     if (end == std::string::npos) return -1;
     const auto begin = text.rfind(' ', end - 1);
     return static_cast<int>(parse_integer(text.substr(begin + 1, end - begin - 1)).value_or(-1));

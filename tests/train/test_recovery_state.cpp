@@ -81,15 +81,15 @@ TEST(RecoveryState, WhoseStateCounts) {
       {"the step came out otherwise on the only one that is left",
        {kNew, with_unverified(at(8, "other"), {8, 0, "after"}), kNew},
        std::nullopt,
-       "made again, step 8 did not come out as rank 0 had it (SHA-256 after; on rank 1 other)"},
+       "step 8 was repeated, and its result differs from that of rank 0 (SHA-256 after; on rank 1 other)"},
       {"it did on one that has not heard of it, and is alone ahead",
        {at(8, "other"), with_unverified(at(7, "before"), {8, 2, "after"}), kNew},
        std::nullopt,
-       "made again, step 8 did not come out as rank 2 had it"},
+       "step 8 was repeated, and its result differs from that of rank 2"},
       {"two heard different things",
        {with_unverified(at(7, "before"), {8, 0, "one"}), with_unverified(at(7, "before"), {8, 2, "other"})},
        std::nullopt,
-       "made again, step 8 did not come out as rank 0 had it"},
+       "step 8 was repeated, and its result differs from that of rank 0"},
       {"more than a step apart", {at(7, "a"), at(9, "b")}, std::nullopt, "ranks are at steps 7 to 9"},
   };
   for (const ChoiceCase& one : cases) {

@@ -49,13 +49,13 @@ bool wants_cuda(std::string_view wanted, bool for_cuda) {
   }
   if (!for_cuda) return false;
   fail(ErrorKind::invalid_argument, kWhere,
-       "the device is to be the CPU, and the backend carries CUDA tensors alone; use backend auto, or device cuda");
+       "the device is the CPU, and the backend carries CUDA tensors alone; use backend auto, or device cuda");
 }
 
 int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices, bool may_share) {
   if (devices.count == 0) {
     fail(ErrorKind::unsupported, kWhere,
-         "CUDA tensors are to be carried, but this libtorch finds {}; use backend auto and device cpu",
+         "the group is for CUDA tensors, but this libtorch finds {}; use backend auto and device cpu",
          describe(devices));
   }
   if (const auto number = number_of_cuda_device(wanted)) {

@@ -183,7 +183,7 @@ Examination conclude(Notes& notes, JobFacts job, const FactsRequest& request) {
 Examination hear(Notes& notes, JobFacts job, const FactsRequest& request) {
   const auto wait = 2 * request.wait + kLinkLimit + kNamesLimit + kMoment;
   const auto verdict = notes.take("verdict", 0, WaitLimit(wait, request.stop));
-  if (!verdict) fail(ErrorKind::timeout, "doctor", "rank 0 did not say what it concluded");
+  if (!verdict) fail(ErrorKind::timeout, "doctor", "rank 0 did not send the result");
   notes.put("read", request.world.rank, true);
   Examination done;
   done.job = std::move(job);
@@ -252,7 +252,7 @@ Examination alone_unless(Facts mine, const FactsRequest& request, const std::fun
     return alone(std::move(mine), request, error.message());
   } catch (const std::exception& error) {
     return alone(std::move(mine), request,
-                 fmt::format("the store where ranks meet broke off: {}", first_line(error.what())));
+                 fmt::format("the connection to the store where ranks meet broke: {}", first_line(error.what())));
   }
 }
 
@@ -306,7 +306,7 @@ Examination examine_job_beside_start(const FactsRequest& request, const std::str
   Facts mine = own_facts(request, OpensPort::no);
   offer_route_to_store(mine, request.world, host, port);
   if (request.world.rendezvous != Rendezvous::file && host.empty()) {
-    return alone(mine, request, "the place where ranks meet is not known yet");
+    return alone(mine, request, "the address where ranks meet is not known yet");
   }
   return alone_unless(mine, request, [&] {
     const auto limit = std::min<std::chrono::milliseconds>(request.wait, kVisit);

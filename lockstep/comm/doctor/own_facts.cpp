@@ -27,7 +27,7 @@ void choose_address(Facts& facts, const World& world, const Environment& environ
     facts.address_why = "being the first interface that is up";
   } else {
     facts.address = address_of_host_name();
-    facts.address_why = "what the host's name stands for";
+    facts.address_why = "the host's name";
   }
   if (const auto named = detail::named_interface(environment, facts.address)) {
     facts.address = named->address;

@@ -57,7 +57,7 @@ void StartWatch::watch(const std::stop_token& stop) {
   try {
     examine_job(stop);
   } catch (const std::exception& error) {
-    log_debug("the doctor gave up: {}", error.what());
+    log_debug("the doctor ended with an error: {}", error.what());
   }
 }
 
@@ -79,7 +79,7 @@ void StartWatch::examine_job(const std::stop_token& stop) {
   }
   const auto done = examine_job_beside_start(request, host, port, found);
   if (!done.speaks || stop.stop_requested()) return;
-  log_warning("the ranks have not met after {:.3g} s. What the doctor finds (docs/doctor.md):\n{}",
+  log_warning("the rendezvous is not complete after {:.3g} s. What the doctor finds (docs/doctor.md):\n{}",
               static_cast<double>(after_.count()) / 1000, print_findings(done));
 }
 

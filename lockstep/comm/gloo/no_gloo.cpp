@@ -6,10 +6,9 @@
 namespace lockstep::detail {
 
 std::unique_ptr<Backend> make_gloo_backend(const BackendContext&) {
-  fail(
-      ErrorKind::unsupported, "connect",
-      "this Lockstep has no gloo backend, because its libtorch has no Gloo that it knows; use shm on one host, or mpi, "
-      "or tls");
+  fail(ErrorKind::unsupported, "connect",
+       "this Lockstep has no gloo backend, because its libtorch has no Gloo that it supports; use shm on one host, or "
+       "mpi, or tls");
 }
 
 }  // namespace lockstep::detail

@@ -103,11 +103,10 @@ void require_store_file(const fs::path& path) {
   }
   if (!fs::exists(path, ignored)) return;
   if (fs::is_regular_file(path, ignored) && is_store(path)) return;
-  fail(
-      ErrorKind::io, "connect",
-      "{} is not a file in which ranks met, or was damaged when a rank was killed; remove it, or name another path, on "
-      "all ranks the same",
-      path.string());
+  fail(ErrorKind::io, "connect",
+       "{} is not a rendezvous file, or was damaged when a rank was killed; remove it, or name another path, the same "
+       "on all ranks",
+       path.string());
 }
 
 /// Removes the file, unless `key` has a value other than `value`. No process can write another value in between.
@@ -262,8 +261,7 @@ class FileRendezvous {
   std::string with_all(const std::string& name, const std::vector<std::string>& hellos) const {
     if (hellos.size() != size_) {
       fail(ErrorKind::mismatch, "connect",
-           "rank 0 met {} ranks in {}, but this is rank {} of {}; start all with the same "
-           "world size",
+           "rank 0 has a world of {} ranks in {}, but this is rank {} of {}; start all with the same world size",
            hellos.size(), path_, rank_, size_);
     }
     if (const auto missing = absent(hellos); !missing.empty()) fail_missing(missing);
@@ -273,22 +271,21 @@ class FileRendezvous {
   void require_current(const std::string& name) {
     if (find_value(*store_, kCurrent) == name) return;
     fail(ErrorKind::io, "connect",
-         "another rank 0 began to meet its ranks in {} while this one waited there; give each job a file of its own",
-         path_);
+         "another rank 0 began a rendezvous in {} while this one waited there; give each job a file of its own", path_);
   }
 
   double seconds() const { return static_cast<double>(timeout_.count()) / 1000; }
 
   [[noreturn]] void fail_missing(const std::vector<std::size_t>& missing) const {
     fail(ErrorKind::timeout, "connect",
-         "{} of {} ranks did not come to the file {} within {:.1f} s: rank {}. Look into their logs, check that all "
-         "were started with the same file and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+         "{} of {} ranks did not register in the file {} within {:.1f} s: rank {}. Look into their logs, check that "
+         "all were started with the same file and world size, or raise LOCKSTEP_START_TIMEOUT_S",
          missing.size(), size_, path_, seconds(), fmt::join(missing, ", "));
   }
 
   [[noreturn]] void fail_without_rank_0(bool left_over) const {
     fail(ErrorKind::timeout, "connect",
-         "rank 0 of {} did not come to the file {} within {:.1f} s{}. Look into its log, check that all ranks were "
+         "rank 0 of {} did not register in the file {} within {:.1f} s{}. Look into its log, check that all ranks were "
          "started with the same file, or raise LOCKSTEP_START_TIMEOUT_S",
          size_, path_, seconds(), left_over ? "; what is in the file was left by another job" : "");
   }

@@ -78,8 +78,8 @@ OpenedStore open_any(const World& world, milliseconds timeout, MemberSession* se
     case Rendezvous::alone: break;
   }
   if (world.size != 1) {
-    fail(ErrorKind::invalid_argument, "connect",
-         "a world of {} ranks needs a way to meet (tcp, file or mpi), not alone", world.size);
+    fail(ErrorKind::invalid_argument, "connect", "a world of {} ranks needs a rendezvous (tcp, file or mpi), not alone",
+         world.size);
   }
   OpenedStore alone{c10::make_intrusive<c10d::HashStore>(), true, "this process", "", 0};
   return with_its_keys(std::move(alone), world, timeout);

@@ -57,7 +57,7 @@ class Numbers {
     Number number{};
     if (text_.empty() || text_.front() != ' ') refuse("a number is missing");
     const auto [end, error] = std::from_chars(text_.data() + 1, text_.data() + text_.size(), number);
-    if (error != std::errc()) refuse("what should be a number is none");
+    if (error != std::errc()) refuse("a field is not a number");
     text_.remove_prefix(static_cast<std::size_t>(end - text_.data()));
     return number;
   }
@@ -120,7 +120,7 @@ std::vector<RankInfo> decode_ranks(const std::string& text) try {
   for (Numbers people(all.at("people").get_ref<const std::string&>()); !people.done();) {
     const int rank = people.take<int>();
     const auto place = people.take<std::size_t>();
-    if (place >= places.size()) refuse("a rank is nowhere");
+    if (place >= places.size()) refuse("the host of a rank is missing");
     RankInfo& info = ranks.emplace_back(places[place]);
     info.rank = rank;
     info.pid = people.take<std::int64_t>();

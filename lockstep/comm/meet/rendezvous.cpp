@@ -56,9 +56,8 @@ std::optional<std::string> await_value(c10d::Store& store, const std::string& ke
 
 [[noreturn]] void fail_missing(const std::vector<int>& missing, int size, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
-       "{} of {} ranks did not come, or ended meanwhile, within {:.1f} s: rank {}. Look into their logs, check that "
-       "all were started with "
-       "the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+       "{} of {} ranks did not register, or ended meanwhile, within {:.1f} s: rank {}. Look into their logs, check "
+       "that all were started with the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
        missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
 }
 
@@ -150,12 +149,12 @@ std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, c
   if (!all) {
     if (const auto lost = lost_ranks(store, size); !lost.empty()) publish_missing(store, lost, size, timeout);
     all = collect_all(store, size, timeout, [] { return true; });  // the last rank arrived shortly before the deadline
-    if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
+    if (!all) fail(ErrorKind::io, "connect", "ranks that had registered in the store are gone from it");
   }
   if (end_rendezvous(store, encode(*all))) return std::move(*all);
   fail(ErrorKind::io, "connect",
-       "another rank 0 began to meet its ranks in the same store while this one waited there; give each job a port of "
-       "its own (MASTER_PORT)");
+       "another rank 0 began a rendezvous in the same store while this one waited there; give each job a port of its "
+       "own (MASTER_PORT)");
 }
 
 // The first rank of a group. Rank 0 finds the missing ranks, perhaps before this rank's own deadline.
@@ -190,8 +189,8 @@ std::optional<std::vector<RankInfo>> follow(c10d::Store& store, const RankInfo& 
   auto ranks = decode_ranks(text);
   if (static_cast<int>(ranks.size()) != size) {
     fail(ErrorKind::mismatch, "connect",
-         "rank 0 met {} ranks, but this is rank {} of {}; start all with the same world size", ranks.size(), self.rank,
-         size);
+         "rank 0 has a world of {} ranks, but this is rank {} of {}; start all with the same world size", ranks.size(),
+         self.rank, size);
   }
   // Perhaps the outcome holds an earlier process of this rank.
   if (ranks[static_cast<std::size_t>(self.rank)].hello != self.hello) return std::nullopt;
@@ -213,9 +212,7 @@ bool is_over(c10d::Store& store, int rank) {
   if (!outcome) return false;
   const auto missing = decode_missing(*outcome).value_or(std::vector<int>());
   if (std::count(missing.begin(), missing.end(), rank) != 0) {
-    log_warning(
-        "rank {} comes too late: the others waited for it until their time was over; it waits for them to begin again",
-        rank);
+    log_warning("rank {} is too late: the time limit of the others has passed; it waits until they begin again", rank);
   }
   return true;
 }
@@ -251,8 +248,9 @@ std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& se
   } catch (const std::exception& error) {
     give_up();  // the store's holder may have ended because of another rank
     const std::string text = error.what();
-    fail(ErrorKind::peer_lost, "connect", "the store broke off while {} ranks met there; rank 0 may have ended: {}",
-         size, text.substr(0, text.find('\n')));
+    fail(ErrorKind::peer_lost, "connect",
+         "the connection to the store broke during the rendezvous of {} ranks; rank 0 may have ended: {}", size,
+         text.substr(0, text.find('\n')));
   }
 }
 

@@ -108,7 +108,7 @@ bool resolves_in_time(const World& world, const std::string& host, milliseconds 
   // Names of a cluster may become resolvable a little later than its processes start.
   for (milliseconds pause(10); resolve(host).empty(); pause = std::min(pause * 2, milliseconds(500))) {
     if (wait.over()) return false;
-    wait.tell("this host does not know it");
+    wait.tell("this host cannot resolve it yet");
     std::this_thread::sleep_for(std::min(pause, wait.left()));
   }
   return true;
@@ -131,8 +131,8 @@ PlaceSettings settings_of(const World& world) {
 
 [[noreturn]] void fail_to_resolve(const World& world, const std::string& host, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
-       "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set {} "
-       "to the name or address of rank 0's host that all hosts know",
+       "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set {} to the "
+       "name or address of rank 0's host that all hosts can reach",
        host, seconds_in(timeout), settings_of(world).host);
 }
 
@@ -182,7 +182,7 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
   const bool named = why.find("does not resolve") != std::string::npos;
   const auto advice =
       named
-          ? fmt::format("Set {} to the name or address of rank 0's host that all hosts know", settings.host)
+          ? fmt::format("Set {} to the name or address of rank 0's host that all hosts can reach", settings.host)
           : fmt::format("Rank 0 opens it; look into its log, and check that this host can reach that address ({}, {})",
                         settings.host, settings.port);
   fail(ErrorKind::timeout, "connect", "cannot reach the store at {} within {:.1f} s: {}. {}", where,

@@ -58,9 +58,9 @@ void require_same(const World& world) {
   if (rank == world.rank && size == world.size) return;
   never_finalize();
   fail(ErrorKind::environment, "connect",
-       "{} ({}) says that this is rank {} of {}, but MPI says rank {} of {}: this Lockstep is built with {}, and the "
-       "launcher belongs to another MPI. Start with the mpirun of that MPI, or set MASTER_ADDR and MASTER_PORT to the "
-       "host of rank 0 and a free port there, where ranks meet without MPI",
+       "{} ({}) gives rank {} of {}, but MPI reports rank {} of {}: this Lockstep is built with {}, and the launcher "
+       "belongs to another MPI. Start with the mpirun of that MPI, or set MASTER_ADDR and MASTER_PORT to the host of "
+       "rank 0 and a free port there, where ranks meet without MPI",
        world.launcher, world.evidence, world.rank, world.size, rank, size, library_version());
 }
 

@@ -35,11 +35,9 @@ bool flag_of(int (*question)(int*)) noexcept {
 }
 
 constexpr std::string_view kEndedByMpi =
-    "[connect] MPI_Init_thread ended this process (above, MPI says why). Where another MPI program ran before under "
-    "the "
-    "same mpirun: Open MPI starts one for each process of mpirun, and no second one after it. Start each program with "
-    "an "
-    "mpirun of its own, or pass MASTER_ADDR and MASTER_PORT to both (-x), where ranks meet without MPI\n";
+    "[connect] MPI_Init_thread ended this process (MPI's reason is above). Where another MPI program ran before under "
+    "the same mpirun: Open MPI starts one for each process of mpirun, and no second one after it. Start each program "
+    "with an mpirun of its own, or pass MASTER_ADDR and MASTER_PORT to both (-x), where ranks meet without MPI\n";
 
 // While it exists, a child process waits to print information that MPI's messages lack: an MPI_Init that fails ends its
 // process at once. The child makes system calls only, because this process may have threads.

@@ -28,7 +28,7 @@ ncclConfig_t nonblocking() {
 ncclUniqueId new_id() {
   ncclUniqueId id{};
   if (const auto result = ncclGetUniqueId(&id); result != ncclSuccess) {
-    fail(ErrorKind::unsupported, "connect", "NCCL cannot begin: {}; NCCL_DEBUG=INFO shows more",
+    fail(ErrorKind::unsupported, "connect", "NCCL cannot start: {}; NCCL_DEBUG=INFO shows more",
          ncclGetLastError(nullptr));
   }
   return id;

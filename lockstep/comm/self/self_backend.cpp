@@ -37,7 +37,7 @@ class SelfBackend : public Backend {
   }
 
   [[noreturn]] static void no_peer() {
-    fail(ErrorKind::invalid_argument, "self", "a group of one rank has nobody to exchange messages with");
+    fail(ErrorKind::invalid_argument, "self", "a group of one rank has no other rank to exchange messages with");
   }
 };
 

@@ -253,7 +253,7 @@ void Engine::fail_all(const Error& error) noexcept {
 void Engine::abort() noexcept {
   const Lock lock(mutex_);
   report(Failure::gave_up, options_.rank);
-  if (!failure_) fail_all(Error(ErrorKind::peer_lost, "shm", "this rank gave the group up"));
+  if (!failure_) fail_all(Error(ErrorKind::peer_lost, "shm", "this rank aborted the group"));
 }
 
 Error Engine::describe_failure() const {
@@ -271,7 +271,7 @@ Error Engine::describe_failure() const {
     case Failure::wrong_size:
       return Error(ErrorKind::peer_lost, "shm",
                    fmt::format("{} got a message of another size than it receives", culprit));
-    default: return Error(ErrorKind::peer_lost, "shm", fmt::format("{} gave the group up", culprit));
+    default: return Error(ErrorKind::peer_lost, "shm", fmt::format("{} aborted the group", culprit));
   }
 }
 

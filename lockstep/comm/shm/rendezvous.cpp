@@ -167,9 +167,9 @@ void Host::await_guests(std::vector<Guest>& guests, Deadline deadline, const Whi
     if (socket) {
       admit(guests, std::move(*socket), deadline);
     } else if (now >= deadline) {
-      std::string reason = fmt::format("{} did not come in time", join_ranks(absent));
+      std::string reason = fmt::format("{} did not connect in time", join_ranks(absent));
       if (other_user_) {
-        reason += fmt::format("; a process of user {} was turned away, as all ranks of a host must be of one user ({})",
+        reason += fmt::format("; a process of user {} was refused, as all ranks of a host must be of one user ({})",
                               *other_user_, ::geteuid());
       }
       refuse(guests, reason);
@@ -256,14 +256,14 @@ Gathering join(const std::string& invitation, int rank, int ranks, Deadline dead
 
   Welcome welcome{};
   Packet files = expect_welcome(socket.get(), deadline, welcome);
-  if (files.fds.size() != 2) fail(ErrorKind::peer_lost, "shm", "rank 0 sent no memory");
+  if (files.fds.size() != 2) fail(ErrorKind::peer_lost, "shm", "rank 0 sent no shared memory");
   rendezvous.geometry = welcome.geometry;
   rendezvous.cpus = welcome.cpus;
   rendezvous.segment = Mapping(files.fds[0].get(), 0, Segment::bytes(welcome.geometry));
   rendezvous.arena = std::move(files.fds[1]);
   while (rendezvous.lifelines.size() < static_cast<std::size_t>(ranks)) {
     Packet packet = expect_welcome(socket.get(), deadline, welcome);
-    if (packet.fds.empty()) fail(ErrorKind::peer_lost, "shm", "rank 0 sent no lifelines");
+    if (packet.fds.empty()) fail(ErrorKind::peer_lost, "shm", "rank 0 sent too few file descriptors");
     for (UniqueFd& fd : packet.fds) rendezvous.lifelines.push_back(std::move(fd));
   }
   rendezvous.lifelines[static_cast<std::size_t>(rank)].reset();

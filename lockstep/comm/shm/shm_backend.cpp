@@ -75,7 +75,7 @@ shm::Gathering meet(const BackendContext& context) {
   auto pause = std::chrono::milliseconds(1);
   while (!context.store->check({kInvitationKey})) {
     if (std::chrono::steady_clock::now() >= deadline) {
-      fail(ErrorKind::timeout, "shm", "rank 0 did not come in time");
+      fail(ErrorKind::timeout, "shm", "rank 0 did not open the group in time");
     }
     if (context.while_connecting) context.while_connecting({0});
     std::this_thread::sleep_for(pause);

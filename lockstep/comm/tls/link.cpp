@@ -198,7 +198,7 @@ void Link::take(const Header& header) {
   refuse_nonsense();
 }
 
-void Link::refuse_nonsense() const { throw Error(ErrorKind::data, "tls", "it sent what no rank sends"); }
+void Link::refuse_nonsense() const { throw Error(ErrorKind::data, "tls", "it sent an invalid message"); }
 
 void Link::take_whole(const Header& header) {
   if (header.bytes > kWhole) refuse_nonsense();

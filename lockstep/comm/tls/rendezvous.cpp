@@ -170,7 +170,7 @@ class Rendezvous {
       if (static_cast<std::size_t>(std::count_if(handshakes_.begin(), handshakes_.end(), is_unknown)) >=
           kMostUnknownPeers) {
         const auto oldest = std::find_if(handshakes_.begin(), handshakes_.end(), is_unknown);
-        note_refusal(*oldest, fmt::format("it was the oldest of {} connections that had not said who they are",
+        note_refusal(*oldest, fmt::format("it was the oldest of {} connections that had not identified themselves",
                                           kMostUnknownPeers));
         handshakes_.erase(oldest);
       }
@@ -190,7 +190,7 @@ class Rendezvous {
       if (handshake.phase == Handshake::Phase::refused) return is_refused_peer_there(handshake);
       if (advance(handshake, [this](const Hello& hello) { check_hello(hello); })) return keep(handshake), false;
       if (Clock::now() < handshake.deadline) return true;
-      fail(ErrorKind::timeout, "tls", "it did not say who it is within {} s", kHandshakeTime.count() / 1000);
+      fail(ErrorKind::timeout, "tls", "it did not identify itself within {} s", kHandshakeTime.count() / 1000);
     } catch (const Error& error) {
       if (handshake.side == Side::client) {
         if (error.kind() == ErrorKind::environment) {
@@ -209,10 +209,10 @@ class Rendezvous {
     const auto [token, rank] = hello;
     if (token != own_.token) fail(ErrorKind::data, "tls", "it does not belong to this rendezvous of the group");
     if (rank <= context_.rank || rank >= context_.size) {
-      fail(ErrorKind::data, "tls", "it says that it is rank {}", rank);
+      fail(ErrorKind::data, "tls", "it identifies itself as rank {}", rank);
     }
     if (connections_[static_cast<std::size_t>(rank)].socket) {
-      fail(ErrorKind::data, "tls", "it says that it is rank {}, which is connected already", rank);
+      fail(ErrorKind::data, "tls", "it identifies itself as rank {}, which is connected already", rank);
     }
   }
 

@@ -119,7 +119,7 @@ void require_kind_of_tiff(TIFF* tiff, std::string_view name) {
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
     refuse("of samples that are not whole numbers from 0");
   std::uint16_t photometric = 0;
-  if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &photometric) != 1) refuse("that does not say what its samples are");
+  if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &photometric) != 1) refuse("without a photometric interpretation");
   constexpr std::array<std::uint16_t, 6> kPhotometric = {PHOTOMETRIC_MINISWHITE, PHOTOMETRIC_MINISBLACK,
                                                          PHOTOMETRIC_RGB,        PHOTOMETRIC_PALETTE,
                                                          PHOTOMETRIC_SEPARATED,  PHOTOMETRIC_YCBCR};

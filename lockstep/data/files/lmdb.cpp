@@ -41,7 +41,7 @@ class Page {
  public:
   Page(std::span<const std::uint8_t> file, std::uint64_t page_size, std::uint64_t number) : number_(number) {
     if (number >= file.size() / page_size) {
-      damaged("page {} is asked for, and the file has {}", number, file.size() / page_size);
+      damaged("page {} is referenced, and the file has {}", number, file.size() / page_size);
     }
     bytes_ = file.subspan(number * page_size, page_size);
     if (number_at<std::uint64_t>(bytes_.data()) != number) damaged("page {} has another number", number);
@@ -57,9 +57,11 @@ class Page {
 
   std::span<const std::uint8_t> node(std::uint64_t index) const {
     const std::uint64_t offset = number_at<std::uint16_t>(&bytes_[kPageHeader + 2 * index]);
-    if (offset < kPageHeader || offset + kNodeHeader > bytes_.size()) damaged("page {} has a node outside", number_);
+    if (offset < kPageHeader || offset + kNodeHeader > bytes_.size())
+      damaged("page {} has a node outside of it", number_);
     const auto rest = bytes_.subspan(offset);
-    if (kNodeHeader + number_at<std::uint16_t>(&rest[6]) > rest.size()) damaged("page {} has a key outside", number_);
+    if (kNodeHeader + number_at<std::uint16_t>(&rest[6]) > rest.size())
+      damaged("page {} has a key outside of it", number_);
     return rest;
   }
 
@@ -191,7 +193,7 @@ std::optional<std::span<const std::uint8_t>> LmdbView::find(std::string_view key
       if (index >= page.nodes() || key_of(page.node(index)) != key) --index;
       number = child_of(page.node(index));
     }
-    damaged("its tree is deeper than the {} levels that it says", depth_);
+    damaged("its tree is deeper than the {} levels of its header", depth_);
   } catch (const Damage& damage) {
     fail(ErrorKind::data, "lmdb", "{} is damaged on the way to key '{}': {}", name_, cut_text(key), damage.what);
   }

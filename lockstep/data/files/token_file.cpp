@@ -26,7 +26,7 @@ TokenView::TokenView(std::span<const std::uint8_t> bytes, std::string_view kind,
 void TokenView::copy(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || count > size_ || first > size_ - count) {
-    fail(ErrorKind::invalid_argument, "tokens", "{} has {} tokens; {} from {} on are asked for", file_, size_, count,
+    fail(ErrorKind::invalid_argument, "tokens", "{} has {} tokens; {} from {} on are requested", file_, size_, count,
          first);
   }
   // Byte by byte: the same on every machine.

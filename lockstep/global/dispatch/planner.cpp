@@ -89,7 +89,8 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   static std::set<std::string> told;
   const std::lock_guard lock(mutex);
   if (told.insert(fmt::format("{} of {}", info.shown, lying)).second) {
-    log_warning("{} of {} has no sharding rule: its inputs are gathered on every rank (said once)", info.shown, lying);
+    log_warning("{} of {} has no sharding rule: its inputs are gathered on every rank (reported once)", info.shown,
+                lying);
   }
 }
 

@@ -104,8 +104,7 @@ void form_of_random(LocalCall& call) {
 /// Always an error. torch::save(), for example, calls it.
 void form_of_storage(LocalCall& call) {
   fail(ErrorKind::unsupported, "global view",
-       "{} asks for the memory of a global tensor, which has none of its own: every rank holds a part. To save one, "
-       "save "
+       "{} needs the memory of a global tensor, which has none of its own: every rank holds a part. To save one, save "
        "tensor.cpu(), which all ranks call together, or full(tensor)",
        call.op.schema().name());
 }

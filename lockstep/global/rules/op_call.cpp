@@ -28,15 +28,15 @@ bool OpCall::has(std::string_view argument) const {
 std::size_t OpCall::tensor(std::string_view argument) const {
   const Argument* value = find(argument);
   if (const auto* at = value ? std::get_if<TensorAt>(value) : nullptr) return at->index;
-  throw std::logic_error("the rule for " + name + " asks for a tensor " + std::string(argument) +
-                         " that it does not have");
+  throw std::logic_error("the rule for " + name + " reads a tensor " + std::string(argument) +
+                         " that the call does not have");
 }
 
 TensorsAt OpCall::tensor_list(std::string_view argument) const {
   const Argument* value = find(argument);
   if (const auto* at = value ? std::get_if<TensorsAt>(value) : nullptr) return *at;
-  throw std::logic_error("the rule for " + name + " asks for tensors " + std::string(argument) +
-                         " that it does not have");
+  throw std::logic_error("the rule for " + name + " reads tensors " + std::string(argument) +
+                         " that the call does not have");
 }
 
 std::int64_t OpCall::integer(std::string_view argument, std::int64_t otherwise) const {

@@ -86,7 +86,8 @@ void require_sides(const Tensor& pictures) {
 }  // namespace
 
 void describe(ConfigFields& fields, DbnetOptions& options) {
-  fields.field("backbone", options.backbone, one_of({"resnet", "mobilenet_v3"}), "what sees the pictures first");
+  fields.field("backbone", options.backbone, one_of({"resnet", "mobilenet_v3"}),
+               "the network that computes features of the pictures");
   fields.field("depth", options.depth, between(18, 50), "layers of the ResNet: 18 or 50");
   fields.field("width", options.width, between(0.1, 4),
                "of mobilenet_v3, the large one: its numbers of channels to those of the paper");

@@ -68,7 +68,7 @@ Polygon in_picture(const Polygon& polygon, const Frame& frame) {
 void describe(ConfigFields& fields, FindOptions& options) {
   fields.field("map_threshold", options.map_threshold, between(0, 1), "pixels with this probability belong to words");
   fields.field("box_threshold", options.box_threshold, between(0, 1), "least mean probability of a word");
-  fields.field("most_words", options.most_words, between(1, 1e6), "contours of a picture that are looked at");
+  fields.field("most_words", options.most_words, between(1, 1e6), "contours of a picture that are examined");
   fields.field("expand_ratio", options.expand_ratio, between(0, 100),
                "how far words grow, as they were shrunk for training");
   fields.field("shape", options.shape, one_of({"quad", "polygon"}), "what words become");

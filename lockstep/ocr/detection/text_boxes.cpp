@@ -88,7 +88,7 @@ void describe(ConfigFields& fields, TextBoxesOptions& options) {
   fields.field("labels", options.labels, one_of({"auto", "list", "icdar2015", "mlt", "icdar2013"}),
                "form of the labels: list is MindOCR's and PaddleOCR's file; the others are lines of gt_NAME.txt, "
                "x1,...,y4,TEXT, x1,...,y4,SCRIPT,TEXT, or left top right bottom \"TEXT\"; auto: as most lines are");
-  fields.field("orientation", options.orientation, anything(), "turn pictures as their EXIF orientation says");
+  fields.field("orientation", options.orientation, anything(), "turn pictures by their EXIF orientation");
   samples::describe_picture_limits(fields, options.max_pixels, options.max_scans);
   data::describe_on_error(fields, options.on_error);
 }

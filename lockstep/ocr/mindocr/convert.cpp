@@ -179,7 +179,7 @@ void convert_training(Conversion& c) {
     set_key(c.ours, "checkpoint.resume", text_node(is_true(resume) ? "auto" : is_false(resume) ? "none" : resume));
   }
   if (c.given.take("eval.ckpt_load_path")) {
-    c.passed_over.emplace_back("eval.ckpt_load_path (lockstep eval --weights FILE says it)");
+    c.passed_over.emplace_back("eval.ckpt_load_path (use lockstep eval --weights FILE)");
   }
   c.given.pass_over("eval", {"dataset_sink_mode", "pred_cast_fp32"});
   c.given.pass_over("train", {"pred_cast_fp32"});  // losses use float32 here
@@ -251,7 +251,7 @@ std::string converted_text(const ConvertedConfig& converted, const std::string& 
   for (const auto& note : converted.notes) text += fmt::format("# To do: {}.\n", note);
   for (const auto& key : converted.lost) text += fmt::format("# Not carried: {}\n", key);
   if (!converted.passed_over.empty()) {
-    text += fmt::format("# Passed over, as it says nothing here: {}\n", fmt::join(converted.passed_over, ", "));
+    text += fmt::format("# Passed over, as it has no effect here: {}\n", fmt::join(converted.passed_over, ", "));
   }
   return text + "\n" + print_yaml(converted.root);
 }

@@ -247,7 +247,7 @@ constexpr std::array<ForeignPart, 21> kForeignParts = {
 
 [[noreturn]] void refuse_model(std::string_view path, const std::string& value, std::string_view model) {
   fail(ErrorKind::config, path,
-       "is {}{}{}, and that model is not here; here are DBNet (model.backbone det_resnet18, det_resnet50 or "
+       "is {}{}{}, and Lockstep does not have that model; it has DBNet (model.backbone det_resnet18, det_resnet50 or "
        "det_mobilenet_v3, neck DBFPN, head DBHead) and CRNN (rec_resnet34 or rec_vgg7, RNNEncoder, CTCHead)",
        value.empty() ? "missing" : value, model.empty() ? "" : ", a part of ", model);
 }

@@ -39,8 +39,8 @@ std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
        task.options.choose == kBest ? "the smallest found" : "it", shown(memory.total()),
        shown(task.cluster.device.memory), shown(smallest.score.memory_shortage), shown(memory.parameters),
        shown(memory.gradients), shown(memory.optimizer_state), shown(memory.activations), shown(memory.communication),
-       enough ? fmt::format("{} devices of this kind would do; or make the batch smaller", *enough)
-              : fmt::format("Not even {} devices of this kind would do; make the batch or the model smaller",
+       enough ? fmt::format("{} devices of this kind would suffice; or make the batch smaller", *enough)
+              : fmt::format("Not even {} devices of this kind would suffice; make the batch or the model smaller",
                             kMostDevices));
 }
 

@@ -37,7 +37,7 @@ std::string ways_text(const TableAdvice& advice) {
 std::string reason(const TableAdvice& advice) {
   const auto& best = advice.costs.at(static_cast<std::size_t>(advice.best));
   if (!best.fits) {
-    return fmt::format("nothing fits into {} a device; with more servers, or more memory, parameter servers do",
+    return fmt::format("nothing fits into {} a device; parameter servers fit with more servers, or more memory",
                        shown(advice.device_memory));
   }
   std::string text;
@@ -48,7 +48,7 @@ std::string reason(const TableAdvice& advice) {
       text += fmt::format("{} needs {} on a device of {}", name(each.way),
                           shown(std::max(each.worker_memory, each.server_memory)), shown(advice.device_memory));
     } else if (each.time() < best.time()) {
-      text += fmt::format("{} would save less than half of the time, and be processes more", name(each.way));
+      text += fmt::format("{} would save less than half of the time, and need more processes", name(each.way));
     } else {
       text += fmt::format("{} takes {:.3g} times as long", name(each.way), each.time() / best.time());
     }

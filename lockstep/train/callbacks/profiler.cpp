@@ -145,7 +145,7 @@ class Profiler final : public Callback {
   void after_run(RunView& run) override {
     if (observer_) finish(run);
     if (!done_)
-      run.tell(fmt::format("profiler: nothing is recorded, the run ended before step {}", options_.from_step));
+      run.tell(fmt::format("profiler: nothing is recorded, because the run ended before step {}", options_.from_step));
   }
 
  private:

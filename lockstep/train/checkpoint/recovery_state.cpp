@@ -41,8 +41,8 @@ std::string find_refuted_step(const std::vector<RecoveryState>& recovery_states)
     const UnverifiedStep& unverified = *heard.unverified;
     const auto broken = [&](int rank, const std::string& sha256) {
       return fmt::format(
-          "made again, step {} did not come out as rank {} had it (SHA-256 {:.12}; on rank {} {:.12}): one was wrong, "
-          "or machines compute differently; {}",
+          "step {} was repeated, and its result differs from that of rank {} (SHA-256 {:.12}; on rank {} {:.12}): one "
+          "was wrong, or machines compute differently; {}",
           unverified.step, unverified.rank, unverified.sha256, rank, sha256, kNothingToTrust);
     };
     for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
@@ -102,7 +102,7 @@ RecoveryState parse_recovery_state(std::string_view json) {
     }
     return recovery_state;
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::data, "recovery", "what a rank says of its state is not understood: {}", error.what());
+    fail(ErrorKind::data, "recovery", "a rank's report of its state cannot be read: {}", error.what());
   }
 }
 
@@ -143,7 +143,7 @@ StateChoice choose_state(const std::vector<RecoveryState>& recovery_states) {
   const auto before = alone_ahead(recovery_states, best);
   if (!before) return {furthest, words(*furthest), unverified_after(recovery_states, best.step)};
   return {before,
-          fmt::format("{}: rank {} alone has completed step {}, and is compared with those that make it again",
+          fmt::format("{}: rank {} alone has completed step {}, and is compared with those that repeat it",
                       words(*before), *furthest, best.step),
           UnverifiedStep{best.step, *furthest, best.sha256}};
 }

@@ -60,7 +60,7 @@ ShardRecoveryState parse_shard_recovery_state(std::string_view json) {
     if (object.contains("next")) recovery_state.next = parts_in(object.at("next"));
     return recovery_state;
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::data, "recovery", "what a rank says of its part of the state is not understood: {}", error.what());
+    fail(ErrorKind::data, "recovery", "a rank's report of its part of the state cannot be read: {}", error.what());
   }
 }
 

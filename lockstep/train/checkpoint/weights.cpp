@@ -186,8 +186,8 @@ void require_known(const std::vector<std::string>& except, const TensorMap& own)
 }
 
 constexpr const char* kRandomMeasured =
-    "; what a model says with random values there is worth nothing: give the configuration that the weights were "
-    "trained with, such as config.yaml in the folder of their run";
+    "; results of a model with random values there are worthless: give the configuration that the weights were trained "
+    "with, such as config.yaml in the folder of their run";
 
 /// Error(data) where the configuration leaves tensors of a model that is measured at random values.
 void require_none_left_out(const TensorMap& own, const WeightNames& names, const std::filesystem::path& path) {

@@ -171,7 +171,7 @@ void check_servers(const RunConfig& config) {
   };
   if (config.train.clip_norm > 0) refuse("train.clip_norm", "no process has all gradients; set it to 0");
   if (config.loss_scaler.type != LossScalerConfig().type) {
-    refuse("loss_scaler", "servers do not look for overflows; remove it");
+    refuse("loss_scaler", "servers do not check for overflows; remove it");
   }
   if (config.parallel.server.staleness > 0 && config.parallel.server.consistency != "bounded") {
     contradiction("parallel.server.staleness is {} and parallel.server.consistency {}; set that to bounded",
@@ -198,7 +198,7 @@ void check_servers(const RunConfig& config) {
            "it to false");
   }
   if (config.parallel.backend == "mpi") {
-    refuse("parallel.backend mpi", "a server speaks with several workers at a time; set it to auto");
+    refuse("parallel.backend mpi", "a server communicates with several workers at a time; set it to auto");
   }
 }
 

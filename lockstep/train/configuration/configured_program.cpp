@@ -255,14 +255,14 @@ Program complete_program(Program program, const RunConfig& config) {
   if (program.model && program.task && program.data) return program;
   if (program.model && !program.task) {
     fail(ErrorKind::invalid_argument, "train",
-         "the program brings a model and no task; say what is minimized: .task = train::make_task<Net>(...) or "
+         "the program has a model and no task; give what is minimized: .task = train::make_task<Net>(...) or "
          "train::supervised<Net>(loss function)");
   }
   const bool is_part = uses_task(config.model);
   if (!program.model && program.data && !is_part) {
     fail(ErrorKind::invalid_argument, "train",
-         "the program brings data and no model, and model.name '{}' is none that can be made for them; bring a model, "
-         "or let the configuration name the data, too",
+         "the program has data and no model, and model.name '{}' is none that can be made for them; give a model, or "
+         "let the configuration name the data, too",
          config.model.name);
   }
   if (!program.data) {

@@ -96,7 +96,7 @@ void describe(ConfigFields& fields, ServerConfig& c) {
                "all of them");
   fields.field("consistency", c.consistency, one_of({"sync", "bounded", "async"}),
                "sync: a step has the gradients of all workers, with the result of data_parallel; bounded: a worker may "
-               "be `staleness` steps ahead of the slowest; async: as many as it likes");
+               "be `staleness` steps ahead of the slowest; async: any number of steps");
   fields.field("staleness", c.staleness, between(0, 1'000'000),
                "bounded: steps that a worker may be ahead; 0: as sync");
   fields.field("partition", c.partition, one_of({"hash", "range"}),
@@ -286,7 +286,7 @@ void describe(ConfigFields& fields, TrainConfig& c) {
                "dataset_sink_mode: steps of a sink, of which train.epochs are made; -1: those of an epoch");
   fields.field("cuda_graph", c.cuda_graph, anything(),
                "on a CUDA device: record a step once, and launch it as one CUDA graph from then on; where that cannot "
-               "be, steps run as written and the run says why (docs/gpus.md#a-step-without-launch-costs)");
+               "be, steps run as written and the run reports why (docs/gpus.md#a-step-without-launch-costs)");
 }
 
 void describe(ConfigFields& fields, CheckpointConfig& c) {

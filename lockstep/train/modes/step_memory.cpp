@@ -22,8 +22,8 @@ std::string why_too_large(const plan::Memory& needed, int ranks, std::int64_t sa
   return fmt::format(
       "warning: the first step does not fit into memory: {} samples a rank need about {} (parameters {}, gradients {}, "
       "optimizer {}, activations {}){}, and beside the parameters {} are available. The system may end the run without "
-      "a word: make data.batch_size smaller (train.accumulate keeps the samples of a step), or use parallel.recompute, "
-      "fewer ranks on this machine, or parallel.mode semi_auto",
+      "a message: make data.batch_size smaller (train.accumulate keeps the samples of a step), or use "
+      "parallel.recompute, fewer ranks on this machine, or parallel.mode semi_auto",
       samples, shown(needed.total()), shown(needed.parameters), shown(needed.gradients), shown(needed.optimizer_state),
       shown(needed.activations), ranks == 1 ? "" : fmt::format(" on each of {} ranks here", ranks),
       shown(plan::Bytes{static_cast<double>(available)}));

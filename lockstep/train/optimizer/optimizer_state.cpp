@@ -54,8 +54,8 @@ const optim::OptimizerOptions* options_for(const optim::Optimizer& optimizer, co
 
 void fail_foreign_state(const optim::OptimizerParamState& state) {
   fail(ErrorKind::unsupported, kStateWhere,
-       "the optimizer remembers for a parameter a {}, which its class does not save; keep the state of its base class, "
-       "or make the class a lockstep::train::OptimizerMemory, too",
+       "the optimizer keeps for a parameter a {}, which its class does not save; keep the state of its base class, or "
+       "make the class a lockstep::train::OptimizerMemory, too",
        c10::demangle(typeid(state).name()));
 }
 

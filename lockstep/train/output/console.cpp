@@ -91,7 +91,7 @@ void Console::end_progress() {
 void Console::put(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
   const auto words =
-      fmt::format("the console's output cannot be written ({}): training goes on, and says the same in the log",
+      fmt::format("the console's output cannot be written ({}): training goes on, and the log has the same lines",
                   std::generic_category().message(errno));
   ::__fpurge(stdout);  // stdio would write the rest again at the end of the process
   shown_ = false;

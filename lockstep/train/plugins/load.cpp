@@ -62,7 +62,7 @@ void check_file(const fs::path& file) {
   const auto section = elf.section(kSection);
   if (!section || section->size() < sizeof(detail::PluginMark) || !section->starts_with(detail::kPluginMagic)) {
     fail(ErrorKind::data, "plugins",
-         "does not say with which Lockstep it was built: a plugin includes <lockstep/train/plugin.h>");
+         "does not record with which Lockstep it was built: a plugin includes <lockstep/train/plugin.h>");
   }
   require_same_versions(*section);
   if (!elf.exports(kEntry)) {
@@ -99,10 +99,10 @@ void add(Parts& parts, Parts brought, const std::string& library, std::map<std::
     for (auto& part : brought.*member) {
       const auto origin = origins.find(fmt::format("{} {}", kind, part.name));
       if (find_part(list, part.name) != nullptr) {
-        fail(ErrorKind::data, "plugins", "brings '{}' to {}, which {} brings already; give it another name", part.name,
-             kind, origin == origins.end() ? "Lockstep or this program" : origin->second);
+        fail(ErrorKind::data, "plugins", "adds '{}' to {}, which {} has already; give it another name", part.name, kind,
+             origin == origins.end() ? "Lockstep or this program" : origin->second);
       }
-      if (part.name.empty()) fail(ErrorKind::data, "plugins", "brings a part without a name to {}", kind);
+      if (part.name.empty()) fail(ErrorKind::data, "plugins", "adds a part without a name to {}", kind);
       origins.emplace(fmt::format("{} {}", kind, part.name), library);
       part.options = part.options.visited_by([who = fmt::format("{}, {} {}", library, section, part.name)](
                                                  const std::function<void()>& visit) { call_from(who, visit); });

@@ -78,7 +78,7 @@ class MessageFields {
         at_ += length;
         break;
       }
-      default: damaged("a field of the kind {}, which there is not", key & 7U);
+      default: damaged("a field of the unknown kind {}", key & 7U);
     }
     return field;
   }
@@ -147,7 +147,7 @@ class MindsporeReader {
 
  private:
   std::string text_in(const std::optional<Span>& span, std::uint64_t most, std::string_view what) const {
-    if (!span || span->end - span->begin > most) wrong_("it has a {} that is none, or too long", what);
+    if (!span || span->end - span->begin > most) wrong_("a {} is missing or too long", what);
     std::string text(span->end - span->begin, '\0');
     source_.read(span->begin, text);
     return text;

@@ -181,13 +181,13 @@ class Machine {
   // Picklers number memo entries from 0, so numbers and memory are bounded by the length of the text; some numbers may
   // be left out.
   void remember(std::uint64_t number) {
-    if (number > text_.size()) damaged("it numbers more than it can remember");
+    if (number > text_.size()) damaged("the number of a memo entry is too large");
     if (number >= memo_.size()) memo_.resize(number + 1);
     memo_[number] = top();
   }
 
   void recall(std::uint64_t number) {
-    if (number >= memo_.size() || memo_[number] == 0) damaged("it recalls what it never remembered");
+    if (number >= memo_.size() || memo_[number] == 0) damaged("it reads a memo entry that it never stored");
     push_again(memo_[number]);
   }
 
@@ -448,8 +448,8 @@ PickleRead read_first_pickle(std::string_view text, const PthError& wrong) { ret
 
 Pickle read_pickle(std::string_view text, const PthError& wrong) {
   if (text.size() > kMaxPickle) {
-    wrong("what is in the file beside tensors takes {} bytes; at most {} are read. If you trust the file, {}",
-          text.size(), kMaxPickle, kSavePlainly);
+    wrong("the file has {} bytes beside tensors; at most {} are read. If you trust the file, {}", text.size(),
+          kMaxPickle, kSavePlainly);
   }
   auto read = read_first_pickle(text, wrong);
   if (read.bytes != text.size()) {

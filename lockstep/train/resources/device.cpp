@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kWhere = "system.device";
 
 std::string_view who_knows_why(const CudaDevices& devices) {
-  return devices.built ? ", or see what `lockstep doctor` says of the driver" : "";
+  return devices.built ? ", or see what `lockstep doctor` reports of the driver" : "";
 }
 
 /// A device for each rank of this host.

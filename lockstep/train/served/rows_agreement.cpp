@@ -21,7 +21,7 @@ RowsAgreement agree(const Group& everyone, int workers, int replicas, const std:
   RowsAgreement agreed;
   if (texts.front() != kNothing) {
     agreed.step = parse_integer(texts.front());
-    if (!agreed.step) fail(ErrorKind::data, "recovery", "what rank 0 says of its step is not understood");
+    if (!agreed.step) fail(ErrorKind::data, "recovery", "rank 0's report of its step cannot be read");
   }
   std::vector<parameter_servers::ServerMemory> memories;
   for (auto text = texts.begin() + workers; text != texts.end(); ++text) {

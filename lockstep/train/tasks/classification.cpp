@@ -59,7 +59,7 @@ void describe_class_weights(ConfigFields& fields, std::vector<double>& weights) 
 void describe(ConfigFields& fields, WeightOptions& options) { describe_class_weights(fields, options.class_weights); }
 void describe(ConfigFields& fields, FocalOptions& options) {
   fields.field("gamma", options.gamma, between(0, kMostGamma),
-               "how much less counts what is recognized well; 0: cross entropy");
+               "how much less well-recognized samples count; 0: cross entropy");
   describe_class_weights(fields, options.class_weights);
 }
 
@@ -174,7 +174,7 @@ std::vector<LossPart> classification_losses() {
        .options = PartOptions::of(WeightOptions{}),
        .make = cross_entropy},
       {.name = "focal",
-       .doc = "cross entropy in which what is recognized well counts less (Lin et al., 2017)",
+       .doc = "cross entropy in which well-recognized samples count less (Lin et al., 2017)",
        .options = PartOptions::of(FocalOptions{}),
        .make = [](const LossConfig& c) { return focal_loss(c, c.options.as<FocalOptions>()); }},
       {.name = "cross_entropy_expand",

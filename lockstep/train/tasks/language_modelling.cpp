@@ -114,8 +114,8 @@ class LanguageModelling final : public Task {
   static void count_some(Outcome& outcome, const at::Tensor& counted, bool measures) {
     if (is_global(counted) || !find_own_values(counted).defined()) {
       fail(ErrorKind::config, "data.loss_behind",
-           "is for parallel.mode data_parallel and stand_alone: how many tokens of a batch count is known only in "
-           "numbers, which semi_auto and auto do not have when they divide a step");
+           "is for parallel.mode data_parallel and stand_alone: how many tokens of a batch count depends on its "
+           "values, which semi_auto and auto do not have when they divide a step");
     }
     const auto items = counted.sum().item<double>();
     const auto wide = outcome.loss.scalar_type() == torch::kDouble ? outcome.loss : outcome.loss.to(torch::kFloat);

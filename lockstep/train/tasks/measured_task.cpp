@@ -29,8 +29,8 @@ class MeasuredTask final : public Task {
     if (!measures) return outcome;
     if (!outcome.output.defined() || !outcome.target.defined()) {
       fail(ErrorKind::config, "metrics",
-           "the task says neither output nor target of a batch (Outcome::output, Outcome::target), so no metric can be "
-           "measured of it; remove metrics");
+           "the task gives neither output nor target of a batch (Outcome::output, Outcome::target), so no metric can "
+           "be measured of it; remove metrics");
     }
     const torch::NoGradGuard no_grad;
     const auto output = whole_of(outcome.output), target = whole_of(outcome.target);

@@ -201,7 +201,7 @@ TEST(Failures, GivingUpReachesTheOthers) {
     const Error error = run_until_error(rank);
     EXPECT_EQ(error.kind(), ErrorKind::peer_lost);
     EXPECT_TRUE(
-        mentions(error, self.rank() == 1 ? "this rank gave the group up" : "rank 1 (world rank 101) gave the group up"))
+        mentions(error, self.rank() == 1 ? "this rank aborted the group" : "rank 1 (world rank 101) aborted the group"))
         << error.what();
   });
 }

@@ -87,7 +87,7 @@ TEST(Rendezvous, NamesTheRanksThatDidNotCome) {
       }
     });
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    EXPECT_TRUE(mentions(error, "ranks 2, 3 did not come in time")) << error.what();
+    EXPECT_TRUE(mentions(error, "ranks 2, 3 did not connect in time")) << error.what();
   });
 }
 
@@ -128,7 +128,7 @@ TEST(Rendezvous, ARankOfAnotherUserIsTheReason) {
       char word = 0;
       EXPECT_EQ(::read(tried.read_end.get(), &word, 1), 1);
       const auto told = error_of([&] { host.gather(in(milliseconds(0))); });
-      EXPECT_TRUE(mentions(told, "a process of user 65534 was turned away")) << told.what();
+      EXPECT_TRUE(mentions(told, "a process of user 65534 was refused")) << told.what();
       return;
     }
     const std::string invitation = invitations.receive();

@@ -197,10 +197,10 @@ TEST(ConvertMindocr, ListsWhatSaysNothingHere) {
   const auto converted = ocr::convert_mindocr(parse_yaml(kDbnet, "theirs.yaml"));
   EXPECT_THAT(converted.passed_over,
               testing::IsSupersetOf({HasSubstr("loss_scaler (nothing is scaled in full precision)"),
-                                     HasSubstr("eval.ckpt_load_path (lockstep eval --weights FILE says it)"),
+                                     HasSubstr("eval.ckpt_load_path (use lockstep eval --weights FILE)"),
                                      HasSubstr("system.mode"), HasSubstr("train.dataset.output_columns")}));
   EXPECT_THAT(ocr::converted_text(converted, "theirs.yaml"),
-              testing::AllOf(HasSubstr("# Passed over, as it says nothing here: "), HasSubstr("system.mode, ")));
+              testing::AllOf(HasSubstr("# Passed over, as it has no effect here: "), HasSubstr("system.mode, ")));
 }
 
 /// `text` with `to` in the place of each `from`.
