@@ -79,7 +79,7 @@ struct ServerConfig {
   /// parameters that servers have beside the embedding tables: names or patterns such as fc*.weight; "*": all of them.
   std::vector<std::string> parameters{};
   /// sync: a step has the gradients of all workers, with the result of data_parallel; bounded: a worker may be
-  /// `staleness` steps ahead of the slowest; async: as many as it likes. Allowed: sync, bounded, async.
+  /// `staleness` steps ahead of the slowest; async: any number of steps. Allowed: sync, bounded, async.
   std::string consistency = "sync";
   /// bounded: steps that a worker may be ahead; 0: as sync. Allowed: from 0 to 1000000.
   std::int64_t staleness = 0;
@@ -328,7 +328,7 @@ struct TrainConfig {
   /// 1000000000.
   std::int64_t sink_size = -1;
   /// on a CUDA device: record a step once, and launch it as one CUDA graph from then on; where that cannot be, steps
-  /// run as written and the run says why (docs/gpus.md#a-step-without-launch-costs).
+  /// run as written and the run reports why (docs/gpus.md#a-step-without-launch-costs).
   bool cuda_graph = false;
 };
 
