@@ -10,6 +10,7 @@
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/stray_tensors.h>
+#include <lockstep/train/optimizer/loss_scaler.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
 
