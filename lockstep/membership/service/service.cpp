@@ -73,14 +73,14 @@ void SchedulerService::receive(Connection& connection, const std::string& text, 
 
 Member& SchedulerService::member_of(const Connection& connection) {
   if (auto* member = find_connection(membership_, connection.id)) return *member;
-  fail(ErrorKind::data, "message", "it came before it registered");
+  fail(ErrorKind::data, "message", "it arrived before the process registered");
 }
 
 void SchedulerService::take(Connection& connection, const StoreAt& store, Time /*now*/) {
   const Member& member = member_of(connection);
   if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {
-    fail(ErrorKind::data, "message", "a store of generation {} by {} is none of generation {}", store.generation,
-         describe(member), membership_.generation);
+    fail(ErrorKind::data, "message", "a store of generation {} by {} does not belong to generation {}",
+         store.generation, describe(member), membership_.generation);
   }
   membership_.store_host = store.host;
   membership_.store_port = store.port;
@@ -131,7 +131,7 @@ void SchedulerService::take(Connection& connection, const Again& again, Time now
   if (const auto complete = find_completion(membership_)) return finish(connection, member, *complete, now);
   if (!note_again(membership_, member, again, now)) return;
   changed_ = true;
-  tell_people(fmt::format("{} cannot go on in generation {}, and waits for the next: {}", describe(member),
+  tell_people(fmt::format("{} cannot continue in generation {}, and waits for the next: {}", describe(member),
                           again.generation, again.reason));
   tell_lost(member, again.reason, true);
   assign(now);
@@ -205,10 +205,10 @@ void SchedulerService::expel_hanging(Time now) {
     const auto found = workers_.find(connection);
     if (found == workers_.end() || std::exchange(found->second->expelled, true)) continue;
     const Member& member = *find_connection(membership_, connection);
-    log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on", describe(member),
+    log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue", describe(member),
                 seconds_in(now - *membership_.broken));
     report_lost(member);
-    post(*found->second, Ended{false, membership_.recovery ? "this worker hangs, and another is to take its place"
+    post(*found->second, Ended{false, membership_.recovery ? "this worker hangs, and another one takes its place"
                                                            : "this worker hangs, and the job cannot go on without it"});
   }
 }
@@ -227,14 +227,17 @@ void SchedulerService::tell_waiting(Time now) {
 std::optional<Ending> SchedulerService::tick(Time now) {
   // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
   if (const auto away = now - std::exchange(ticked_, now); away > kAway) {
-    log_warning("the scheduler did nothing for {:.0f} s; that is held against no worker", seconds_in(away));
+    log_warning(
+        "the scheduler did nothing for {:.0f} s; this time does not count towards the heartbeat limit of "
+        "any worker",
+        seconds_in(away));
     excuse_missed_heartbeats(membership_, away);
   }
   for (const auto connection : find_missed_heartbeats(membership_, now)) {
     const auto found = workers_.find(connection);
     if (found != workers_.end())
       close(*found->second,
-            fmt::format("nothing was heard of it for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
+            fmt::format("it sent nothing for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
   }
   report_lost_ranks();
   expel_hanging(now);

@@ -18,9 +18,10 @@ void SchedulerService::take(Connection& connection, const Register& request, Tim
   if (connection.is_worker || connection.asking) fail(ErrorKind::data, "message", "it registered twice");
   const std::string& secret = options_.secret;
   if (!secret.empty() && !is_proof(request.proof, secret, "worker " + request.life, connection.nonce)) {
-    const std::string reason =
-        request.proof.empty() ? "it does not know the secret that this scheduler wants (LOCKSTEP_CLUSTER_SECRET_FILE)"
-                              : "its secret is another one (LOCKSTEP_CLUSTER_SECRET_FILE)";
+    const std::string reason = request.proof.empty()
+                                   ? "it does not have the secret that this scheduler requires "
+                                     "(LOCKSTEP_CLUSTER_SECRET_FILE)"
+                                   : "its secret is not that of this scheduler (LOCKSTEP_CLUSTER_SECRET_FILE)";
     refusals_.note(connection.channel.peer(), reason, now);
     return dismiss(connection, Refused{reason});
   }
@@ -78,7 +79,7 @@ void SchedulerService::welcome(Connection& connection, const Admission& admissio
   connection.asking.reset();
   connection.is_worker = true;
   const Member& member = *find_member(membership_, node_id);
-  log_info("{} at {} is in: {} ({} of {})", describe(member), connection.channel.peer(), admission.reason,
+  log_info("{} at {} has registered: {} ({} of {})", describe(member), connection.channel.peer(), admission.reason,
            count_present(membership_), membership_.wanted);
   if (admission.verdict == Verdict::welcome_back && member.rank && options_.on_back) {
     options_.on_back(*member.rank, member.pid);
