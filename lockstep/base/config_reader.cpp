@@ -65,8 +65,8 @@ class Reader final : public ConfigFields {
     known_.push_back(path);
     if (node != nullptr && rule.hidden && node->position.line == 0) {
       mistakes_.push_back(
-          {FilePosition(), fmt::format("{} must not stand on the command line, which all users of this machine can "
-                                       "see; put it into a file of yours",
+          {FilePosition(), fmt::format("{} must not be given on the command line, which all users of this machine can "
+                                       "see; put it into a file of your own",
                                        path)});
     } else if (node != nullptr) {
       detail::read_value(*node, path, target, rule, mistakes_);

@@ -17,7 +17,7 @@ namespace {
 Admission put_off(const Member& finished) {
   return {
       Verdict::put_off,
-      fmt::format("the job before is ending, as {} has finished its work; then this one needs a scheduler of its own",
+      fmt::format("the previous job is ending, as {} has finished its work; this one then needs a scheduler of its own",
                   describe(finished)),
       {}};
 }
@@ -36,7 +36,7 @@ Admission take_place(const Membership& membership, const Member& holder, const s
   if (membership.generation > 0 && !membership.recovery) {
     return {Verdict::refuse,
             fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
-                        "MS_ENABLE_RECOVERY=1 if it is to survive this",
+                        "MS_ENABLE_RECOVERY=1 if it shall survive such a loss",
                         describe(holder), how),
             {}};
   }
@@ -44,7 +44,7 @@ Admission take_place(const Membership& membership, const Member& holder, const s
 }
 
 Admission admit_known(const Membership& membership, const Applicant& applicant, const Member& holder, Time now) {
-  if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process is back", {}};
+  if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process has connected again", {}};
   const int turn = applicant.request.turn.value_or(0);
   if (turn > holder.turn) return take_place(membership, holder, "was on a node that is replaced");
   if (turn < holder.turn) return {Verdict::refuse, "its node was lost, and another one has its ranks", {}};
@@ -73,7 +73,7 @@ int count_of_role(const Membership& membership, bool server) {
 
 Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
   if (applicant.request.generation > 0) {
-    return {Verdict::refuse, "its place was given to another worker while it was away", {}};
+    return {Verdict::refuse, "its place was given to another worker while it was disconnected", {}};
   }
   const bool server = applicant.request.server;
   const int servers = membership.members.empty() ? applicant.request.servers.value_or(0) : membership.servers;
@@ -141,15 +141,14 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   if (request.node_id.empty() || request.life.empty()) return {Verdict::refuse, "it has no node id", {}};
   if (!request.job.empty() && request.job != membership.job) {
     return {Verdict::refuse,
-            "it belongs to a job that this scheduler does not know; a scheduler that is to take its workers back "
+            "it belongs to a job that this scheduler does not have; a scheduler that shall accept its workers again "
             "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
   if (const Member* before = find_older_self(membership, request)) {
-    return {
-        Verdict::welcome_back,
-        fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
-        before->node_id};
+    return {Verdict::welcome_back,
+            fmt::format("it has its place in generation {}, which the saved state does not have", request.generation),
+            before->node_id};
   }
   if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
     return {Verdict::refuse,

@@ -257,7 +257,7 @@ TEST(UserMistakes, APlanThatIsOtherJson) {
   write_file(plan, "[]");
   const auto ran = under_lockstep_run(2, bench.train({"parallel.mode=auto", "parallel.plan=" + plan.string()}));
   EXPECT_FALSE(ran.status.ok());
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("a list stands where an object {...} should be"), HasSubstr("plan.json"),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("there is a list where an object {...} should be"), HasSubstr("plan.json"),
                              Not(HasSubstr("json.exception"))));
 }
 

@@ -156,7 +156,7 @@ Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
   // this one, which becomes its parent, reaps unknown children.
   running.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0)));
   if (!running.pidfd) {
-    fail(ErrorKind::io, "launch", "cannot hold process {}: {}", running.pid, std::strerror(errno));
+    fail(ErrorKind::io, "launch", "cannot open a pidfd of process {}: {}", running.pid, std::strerror(errno));
   }
   running.out = std::move(out.read_end);
   running.err = std::move(err.read_end);

@@ -37,7 +37,7 @@ net::Awaitable<void> send_outbox(std::shared_ptr<Connection> connection) {
 }
 
 void post(Connection& connection, const FromScheduler& message) {
-  if (connection.outbox.size() >= kMostUnread) return close(connection, "it does not read what it is sent");
+  if (connection.outbox.size() >= kMostUnread) return close(connection, "it does not read its messages");
   connection.outbox.push_back(print(message));
   connection.wake.cancel();
 }

@@ -215,8 +215,8 @@ bool StateWriter::save(const std::string& text) {
   } catch (const std::exception& error) {
     if (!std::exchange(failing_, true)) {
       log_error(
-          "the state of the job is not saved, which is tried again every second; until it is, a scheduler that is "
-          "restarted would not know all of it: {}",
+          "the state of the job is not saved, which is tried again every second; until it is, a restarted scheduler "
+          "would not have all of it: {}",
           error.what());
     }
     return false;

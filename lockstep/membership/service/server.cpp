@@ -152,7 +152,7 @@ void Server::State::listen() {
   if (!error) return;
   fail(ErrorKind::io, "scheduler",
        "cannot listen on {}:{}: {}. MS_SCHED_HOST must be an address of this machine, and MS_SCHED_PORT a port that "
-       "nobody else uses",
+       "no other process uses",
        options_.host, options_.port, error.message());
 }
 
@@ -211,7 +211,7 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection
 net::Awaitable<void> Server::State::refuse_plain(Connection& connection) {
   co_await connection.channel.read_request();
   co_await connection.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
-  fail(ErrorKind::data, "network", "it does not speak TLS, which this port wants (enable_ssl)");
+  fail(ErrorKind::data, "network", "it does not speak TLS, which this port requires (enable_ssl)");
 }
 
 net::Awaitable<void> Server::State::secure(Connection& connection) {
@@ -256,7 +256,7 @@ net::Awaitable<void> Server::State::serve_worker(const std::shared_ptr<Connectio
 void Server::State::close_late(Time now) {
   for (const auto& [id, connection] : connections_) {
     if (has_registered(service_, id) || now - connection->since < 3 * options_.step) continue;
-    close(*connection, "it did not say in time what it wants");
+    close(*connection, "it sent no request in time");
   }
 }
 

@@ -81,7 +81,7 @@ Peer* ServiceStep::find_peer(ConnectionId id) {
 
 Member& ServiceStep::member_of(ConnectionId id) {
   if (auto* member = find_connection(membership_, id)) return *member;
-  fail(ErrorKind::data, "message", "it came before it registered");
+  fail(ErrorKind::data, "message", "it arrived before the process registered");
 }
 
 void ServiceStep::send(ConnectionId id, FromScheduler message) {
@@ -118,8 +118,8 @@ void ServiceStep::take(const Received& received) {
 void ServiceStep::take(ConnectionId id, const StoreAt& store) {
   const Member& member = member_of(id);
   if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {
-    fail(ErrorKind::data, "message", "a store of generation {} by {} is none of generation {}", store.generation,
-         describe(member), membership_.generation);
+    fail(ErrorKind::data, "message", "a store of generation {} by {} does not belong to generation {}",
+         store.generation, describe(member), membership_.generation);
   }
   membership_.store_host = store.host;
   membership_.store_port = store.port;
@@ -163,7 +163,7 @@ void ServiceStep::take(ConnectionId id, const Again& again) {
   if (const auto complete = find_completion(membership_)) return finish(member, *complete);
   if (!note_again(membership_, member, again, now_)) return;
   state_.changed = true;
-  log_event(fmt::format("{} cannot go on in generation {}, and waits for the next: {}", describe(member),
+  log_event(fmt::format("{} cannot continue in generation {}, and waits for the next: {}", describe(member),
                         again.generation, again.reason));
   send_lost(member, again.reason, true);
   assign();
@@ -226,10 +226,11 @@ void ServiceStep::expel_hanging() {
     auto* peer = find_peer(id);
     if (peer == nullptr || std::exchange(peer->expelled, true)) continue;
     const Member& member = *find_connection(membership_, id);
-    log(LogLevel::warning, fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on",
-                                       describe(member), seconds_in(now_ - *membership_.broken)));
+    log(LogLevel::warning,
+        fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
+                    describe(member), seconds_in(now_ - *membership_.broken)));
     put(ProcessLost{member.rank.value_or(-1), member.pid});
-    send(id, Ended{false, membership_.recovery ? "this worker hangs, and another is to take its place"
+    send(id, Ended{false, membership_.recovery ? "this worker hangs, and another one takes its place"
                                                : "this worker hangs, and the job cannot go on without it"});
   }
 }
@@ -247,12 +248,13 @@ void ServiceStep::take(const Tick& /*tick*/) {
   if (state_.ended) return;
   // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
   if (const auto away = now_ - std::exchange(state_.ticked, now_); away > kAway) {
-    log(LogLevel::warning,
-        fmt::format("the scheduler did nothing for {:.0f} s; that is held against no worker", seconds_in(away)));
+    log(LogLevel::warning, fmt::format("the scheduler did nothing for {:.0f} s; this time does not count towards the "
+                                       "heartbeat limit of any worker",
+                                       seconds_in(away)));
     excuse_missed_heartbeats(membership_, away);
   }
   for (const auto id : find_missed_heartbeats(membership_, now_)) {
-    close(id, fmt::format("nothing was heard of it for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
+    close(id, fmt::format("it sent nothing for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
   }
   report_lost_ranks();
   expel_hanging();
@@ -283,8 +285,9 @@ void ServiceStep::take(ConnectionId id, const Register& request) {
   const std::string& secret = state_.options.secret;
   if (!secret.empty() && !is_proof(request.proof, secret, "worker " + request.life, peer.nonce)) {
     const std::string reason =
-        request.proof.empty() ? "it does not know the secret that this scheduler wants (LOCKSTEP_CLUSTER_SECRET_FILE)"
-                              : "its secret is another one (LOCKSTEP_CLUSTER_SECRET_FILE)";
+        request.proof.empty()
+            ? "it does not have the secret that this scheduler requires (LOCKSTEP_CLUSTER_SECRET_FILE)"
+            : "its secret is not that of this scheduler (LOCKSTEP_CLUSTER_SECRET_FILE)";
     put(Refusal{peer.address, reason});
     return dismiss(id, Refused{reason});
   }
@@ -342,8 +345,8 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   state_.changed = true;
   peer.is_worker = true;
   const Member& member = *find_member(membership_, node_id);
-  log(LogLevel::info, fmt::format("{} at {} is in: {} ({} of {})", describe(member), peer.address, admission.reason,
-                                  count_present(membership_), membership_.wanted));
+  log(LogLevel::info, fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
+                                  admission.reason, count_present(membership_), membership_.wanted));
   if (admission.verdict == Verdict::welcome_back && member.rank) put(ProcessBack{*member.rank, member.pid});
   if (member.phase != Phase::waiting) return send_assignment(member);
   send(id, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});

@@ -155,7 +155,7 @@ EnteredWorld enter_launchers_job(const World& world, const EnterOptions& options
   std::shared_ptr<WorkerSession> joined(member, &member->session);
   if (joined->place().rank != world.rank || joined->place().size != world.size) {
     fail(ErrorKind::environment, "connect",
-         "the launcher's job service knows this process as rank {} of {}, but RANK and WORLD_SIZE say rank {} of {}; "
+         "the launcher's job service has this process as rank {} of {}, but RANK and WORLD_SIZE give rank {} of {}; "
          "leave these as the launcher set them",
          joined->place().rank, joined->place().size, world.rank, world.size);
   }

@@ -86,7 +86,7 @@ void WorkerSession::leave(bool ok, const std::string& error) noexcept {
   try {
     state_->leave({ok, error});
   } catch (const std::exception& trouble) {
-    log_debug("the scheduler was not told that this worker leaves: {}", trouble.what());
+    log_debug("the scheduler was not informed that this worker leaves: {}", trouble.what());
   }
 }
 
@@ -96,16 +96,16 @@ std::string WorkerSession::State::what_is_awaited() const {
   if (!wait_) return fmt::format("{} at {} to answer", service(), where_);
   if (options_.of_launcher) {
     const auto missing = wait_->reason.empty() ? "" : ": " + wait_->reason;
-    return fmt::format("the other ranks, {} of {} are there{}", wait_->present, wait_->wanted, missing);
+    return fmt::format("the other ranks, {} of {} have registered{}", wait_->present, wait_->wanted, missing);
   }
   if (!wait_->reason.empty()) return fmt::format("its node id '{}': {}", node_id_, wait_->reason);
-  return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
+  return fmt::format("the other workers, {} of {} have registered", wait_->present, wait_->wanted);
 }
 
 void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration waited) const {
   if (options_.of_launcher) {
     fail(ErrorKind::timeout, "connect",
-         "this rank waited {:.1f} s for {}; look into the logs of those that did not come, or wait longer "
+         "this rank waited {:.1f} s for {}; look into the logs of those that did not register, or wait longer "
          "(LOCKSTEP_START_TIMEOUT_S)",
          seconds_in(waited), what);
   }
@@ -120,7 +120,7 @@ void WorkerSession::State::fail_without_service(Clock::duration waited) const {
        "a rank is lost, and this {} waited {:.1f} s for {}, without which no other can take its place; start the job "
        "again, which continues from the newest checkpoint{}",
        worker(), seconds_in(waited), what_is_awaited(),
-       options_.of_launcher ? "" : ", or let the scheduler come back sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
+       options_.of_launcher ? "" : ", or restart the scheduler sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
 }
 
 void WorkerSession::State::wait_for_assignment() {

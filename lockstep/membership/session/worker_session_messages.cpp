@@ -59,7 +59,7 @@ net::Awaitable<void> WorkerSession::State::live() {
       if (std::exchange(connected_, false)) {
         back_off = {};
         if (assignment_ && !over_ && !leave_)
-          log_warning("{} at {} is lost ({}); looking for it, training goes on", service(), where_, why);
+          log_warning("{} at {} is lost ({}); connecting again, training goes on", service(), where_, why);
       }
       trouble_ = why;
       changed_.notify_all();
@@ -83,7 +83,7 @@ net::Awaitable<void> WorkerSession::State::converse() {
   co_await channel->open_websocket(where_, "/v1/worker");
   const auto greeting = parse_from_scheduler(co_await channel->receive());
   const auto* hello = std::get_if<Hello>(&greeting);
-  if (hello == nullptr) fail(ErrorKind::data, "scheduler", "it did not say hello");
+  if (hello == nullptr) fail(ErrorKind::data, "scheduler", "its first message is no hello");
   outbox_.clear();
   {
     const std::lock_guard lock(mutex_);
@@ -172,7 +172,7 @@ void WorkerSession::State::receive(const FromScheduler& message) {
     if (!options_.secret.empty() && !is_proof(assignment->proof, options_.secret, "scheduler", nonce_)) {
       return stop_trying(
           ErrorKind::environment,
-          fmt::format("the server at {} does not know the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", where_));
+          fmt::format("the server at {} does not have the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", where_));
     }
   }
   if (const auto* lost = std::get_if<Lost>(&message)) return receive_lost(*lost);
@@ -198,7 +198,7 @@ void WorkerSession::State::receive_lost(const Lost& lost) {
   const auto why = options_.of_launcher
                        ? fmt::format("rank {} is lost: {}", lost.rank, lost.reason)
                        : fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
-  log_warning("{} says that {}", service(), why);
+  log_warning("{} reports that {}", service(), why);
   const auto note = [&](std::optional<Failure>& failure) {
     if (!failure || failure->generation != lost.generation) failure = {lost.generation, why};
   };

@@ -87,7 +87,7 @@ TEST(EtcdPeers, Refusals) {
 
 TEST(EtcdPeers, NoHttp) {
   EXPECT_THAT(said_of_server(answers("SSH-2.0-OpenSSH_9.2\r\n")),
-              AllOf(HasSubstr(kNoEtcd), HasSubstr("it speaks no HTTP")));
+              AllOf(HasSubstr(kNoEtcd), HasSubstr("it does not speak HTTP")));
   EXPECT_THAT(said_of_server(answers(std::string(1 << 20, '\0'))), HasSubstr(kNoEtcd));
 }
 
@@ -173,7 +173,7 @@ TEST_F(EtcdTls, BothSidesAreChecked) {
 
   const std::string where = fmt::format("io: no connection to etcd at 127.0.0.1:{}: TLS failed while ", etcd_->port());
   EXPECT_THAT(said_of(options({file("ca.pem"), "", ""})),
-              AllOf(HasSubstr(where), HasSubstr("it wants a certificate, and we showed none")));
+              AllOf(HasSubstr(where), HasSubstr("it requires a certificate, and we sent none")));
   EXPECT_THAT(
       said_of(options({file("stranger.pem"), file("client.pem"), file("client.key")})),
       AllOf(HasSubstr(where + "agreeing on TLS"), HasSubstr("its certificate is not by an authority in ca_cert (")));
