@@ -11,7 +11,7 @@ constexpr std::size_t kMostUnread = 256;
 
 net::Awaitable<void> sleep_until_woken(Connection& connection) {
   boost::system::error_code woken;
-  connection.wake.expires_at(Time::max());
+  connection.wake.expires_at(std::chrono::steady_clock::time_point::max());
   co_await connection.wake.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, woken));
 }
 

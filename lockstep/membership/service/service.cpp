@@ -60,7 +60,10 @@ class ServiceStep {
   void send(ConnectionId id, FromScheduler message);
   void dismiss(ConnectionId id, FromScheduler last_message);
   void close(ConnectionId id, std::string reason = {});
-  void put(ServiceOutput output) { outputs_.push_back(std::move(output)); }
+  template <typename Output>
+  void put(Output output) {
+    outputs_.emplace_back(std::move(output));
+  }
   void log(LogLevel level, std::string text) { put(LogLine{level, std::move(text)}); }
   /// An event for users. Under a launcher only for debugging, because the launcher and its ranks report the same.
   void log_event(std::string text) {
@@ -128,6 +131,7 @@ void ServiceStep::take(ConnectionId id, const StoreAt& store) {
 }
 
 void ServiceStep::take(ConnectionId id, const Heartbeat& heartbeat) {
+  if (find_peer(id)->asking) return;  // it waits for a decision
   Member& member = member_of(id);
   if (heartbeat.step) member.step = heartbeat.step;
   if (heartbeat.step_us && heartbeat.own_us) {
