@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kGroup = "Flags of MMEngine and MindOCR (docs/coming_from.md)";
 
 void warn(const std::string& words) {
-  fmt::print(stderr, "warning: not understood and ignored (--ignore-unknown): {}\n", words);
+  fmt::print(stderr, "warning: unknown and ignored (--ignore-unknown): {}\n", words);
 }
 
 /// The Lockstep names of the flags among `words`, as the end of a message: "; here it is called 'system.seed'
@@ -79,7 +79,7 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
       ->group(kGroup);
   app.add_flag("--auto-scale-lr,--auto_scale_lr", arguments.scales_lr, "The same as auto_scale_lr.enable=true")
       ->group(kGroup);
-  app.add_option("--local-rank,--local_rank", arguments.local_rank, "Ignored: a launcher's variables say it")
+  app.add_option("--local-rank,--local_rank", arguments.local_rank, "Ignored: a launcher's variables set it")
       ->type_name("N")
       ->group(kGroup);
   app.add_flag("--ignore-unknown,--ignore_unknown", arguments.ignores_unknown,

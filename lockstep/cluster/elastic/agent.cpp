@@ -383,8 +383,10 @@ void Agent::depart(bool stays) {
 
 void Agent::stay_for_others() {
   const auto tell = [this] {
-    log_.tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
-                          store_->describe()));
+    log_.tell(
+        fmt::format("this job has ended; {} is still in use and stays open until it is no longer used (a signal "
+                    "ends it)",
+                    store_->describe()));
   };
   stay_while_used(*store_, options_.policy.heartbeat_limit, tell);
 }

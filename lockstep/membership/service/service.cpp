@@ -228,8 +228,7 @@ std::optional<Ending> SchedulerService::tick(Time now) {
   // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
   if (const auto away = now - std::exchange(ticked_, now); away > kAway) {
     log_warning(
-        "the scheduler did nothing for {:.0f} s; this time does not count towards the heartbeat limit of "
-        "any worker",
+        "the scheduler did nothing for {:.0f} s; this time does not count towards the heartbeat limit of any worker",
         seconds_in(away));
     excuse_missed_heartbeats(membership_, away);
   }
