@@ -31,13 +31,12 @@ constexpr const char* kConvertFooter =
     "  lockstep convert trainjob trainjob.yaml > job.yaml";
 
 constexpr const char* kMindocrFooter =
-    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that say nothing to "
-    "Lockstep,\n"
-    "such as system.mode, are listed on stderr and in comments at the beginning of the new file. Another model of\n"
-    "MindOCR ends with code 2 and its name, and so does a detector with several label files.";
+    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that have no meaning for\n"
+    "Lockstep, such as system.mode, are listed on stderr and in comments at the beginning of the new file. Another\n"
+    "model of MindOCR ends with code 2 and its name, and so does a detector with several label files.";
 
 constexpr const char* kJobFooter =
-    "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
+    "Writes a LockstepJob. Fields without a counterpart, or with another meaning, are listed on stderr.";
 
 /// The result of the conversion of a file, and remarks on it.
 struct Result {
@@ -53,7 +52,7 @@ Result from_mindocr(const std::string& file) {
   for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
   if (!converted.passed_over.empty()) {
     result.remarks.push_back(
-        fmt::format("passed over, as it says nothing here: {}", fmt::join(converted.passed_over, ", ")));
+        fmt::format("passed over, as it has no meaning here: {}", fmt::join(converted.passed_over, ", ")));
   }
   return result;
 }

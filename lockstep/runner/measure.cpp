@@ -288,8 +288,8 @@ void add_predict_options(CLI::App& app, PredictArguments& arguments) {
       ->allow_extra_args(false)
       ->type_name("TEXT");
   app.add_option("--prompts", arguments.prompts_from,
-                 "The same of a file, or - for standard input: one a line; of .jsonl the key prompt, a\ntext or a list "
-                 "of tokens")
+                 "The same from a file, or - for standard input: one text a line; of .jsonl the key\n"
+                 "prompt, a text or a list of tokens")
       ->type_name("FILE");
   app.add_option(
          "--on-error", arguments.on_error,
