@@ -191,7 +191,7 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "is_host, join_timeout, last_call_timeout, replace_timeout, close_timeout, read_timeout, keep_alive_interval, "
       "keep_alive_max_attempt; for etcd: lease, protocol, ca_cert, ssl_cert, ssl_cert_key",
       "KEY=VALUE,...");
-  command.add_flag("--standalone", flags.standalone, "The whole job is here, whatever the --rdzv_* flags say");
+  command.add_flag("--standalone", flags.standalone, "The whole job is on this node; --rdzv_* flags are ignored");
   add("--max-restarts,--max_restarts", flags.max_restarts,
       "How many ranks may be replaced after they were lost, and how often all ranks are restarted where that does "
       "not help or the program cannot do it (default: 3 replacements, and all ranks are not restarted)",

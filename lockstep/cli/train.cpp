@@ -75,7 +75,7 @@ int train_or_describe(const TrainArguments& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file says");
+  CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file describes it");
   const auto arguments = std::make_shared<TrainArguments>();
   runner::add_program_options(*command, *arguments);
   command->add_flag("--verify-plan,--verify_plan", arguments->verify_plan,

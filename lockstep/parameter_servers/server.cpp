@@ -47,7 +47,7 @@ class Serving {
         options_(options),
         clocks_(pairs.size(), rows.step, options.most_ahead.value_or(0)) {
     if (options.most_ahead && rows.parts.size() > 1) {
-      fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that come in one order");
+      fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that arrive in one order");
     }
     for (const auto& shard : rows.parts.front()) tables_.push_back(shard.table());
     pushes_.resize(rows.parts.size());

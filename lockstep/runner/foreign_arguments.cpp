@@ -48,7 +48,7 @@ void refuse_misplaced(const std::string& command, const std::string& word) {
   std::ranges::replace(name, '_', '-');
   if (std::ranges::find(kLaunchers, name) == kLaunchers.end()) return;
   fail(ErrorKind::invalid_argument, command,
-       "{} is a flag of the launcher, and stands before the program: lockstep run {} ... lockstep train ...", word,
+       "{} is a flag of the launcher, and belongs before the program: lockstep run {} ... lockstep train ...", word,
        word);
 }
 
@@ -73,7 +73,7 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
   app.add_option("--work-dir,--work_dir", arguments.work_dir, "The same as system.work_dir=DIR")
       ->type_name("DIR")
       ->group(kGroup);
-  app.add_option("--resume", arguments.resume, "Goes on: from the newest checkpoint, or checkpoint.resume=FILE")
+  app.add_option("--resume", arguments.resume, "Continues from the newest checkpoint, or from checkpoint.resume=FILE")
       ->type_name("FILE")
       ->expected(0, 1)
       ->group(kGroup);

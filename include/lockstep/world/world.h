@@ -41,16 +41,16 @@ struct ClusterOptions {
   double node_timeout_s = 30;
   /// MS_TOPO_TIMEOUT: seconds the scheduler waits for workers to register. Allowed: from 1 to 1000000.
   double topo_timeout_s = 900;
-  /// LOCKSTEP_HANG_TIMEOUT_S: seconds within which a worker must notice that the others cannot continue; later it counts
-  /// as hanging. Allowed: from 1 to 1000000.
+  /// LOCKSTEP_HANG_TIMEOUT_S: seconds within which a worker must notice that the others cannot continue; later it
+  /// counts as hanging. Allowed: from 1 to 1000000.
   double hang_timeout_s = 120;
   /// LOCKSTEP_ENABLE_SSL: TLS between workers and scheduler, each with a certificate.
   bool enable_ssl = false;
   /// LOCKSTEP_CLUSTER_CONFIG: JSON file that names the certificates.
   std::optional<std::string> config_file_path;
-  /// LOCKSTEP_SERVER_PASSWORD: of the scheduler's .p12 file.
+  /// LOCKSTEP_SERVER_PASSWORD: password of the scheduler's .p12 file.
   std::optional<std::string> server_password;
-  /// LOCKSTEP_CLIENT_PASSWORD: of the workers' .p12 file.
+  /// LOCKSTEP_CLIENT_PASSWORD: password of the workers' .p12 file.
   std::optional<std::string> client_password;
   /// LOCKSTEP_SERVER_PASSWORD_FILE: a file with that password instead.
   std::optional<std::string> server_password_file;

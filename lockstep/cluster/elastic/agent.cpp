@@ -131,7 +131,7 @@ LaunchResult Agent::run() {
     } else {
       log_.tell(
           fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them "
-                      "to be lost or to leave. If it was to be a job of its own, start it with another --rdzv_id",
+                      "to be lost or to leave. If it shall be a job of its own, start it with another --rdzv_id",
                       state->round, options_.job, state->nodes));
     }
     if (signal_) return leave();
