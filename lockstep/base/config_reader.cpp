@@ -155,7 +155,7 @@ class Reader final : public ConfigFields {
   // "; did you mean ...?", or an empty text.
   std::string meant_by(const UnknownKey& unknown) const {
     if (!unknown.named_elsewhere.empty()) {
-      return fmt::format("; {}, and this line is for another: build on a file that has no section {}",
+      return fmt::format("; {}, and this line is for another one: use a base file that has no section {}",
                          unknown.named_elsewhere, unknown.section);
     }
     const std::string path = join(unknown.section, unknown.key);

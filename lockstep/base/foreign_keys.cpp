@@ -58,7 +58,7 @@ constexpr auto kForeignWords = std::to_array<ForeignWord>({
     {"async_save", "MindSpore", "checkpoint.async"},
     {"exception_save", "MindSpore",
      "here a run that gets SIGTERM saves after its step, and lost ranks continue from memory; remove the key"},
-    {"prefix", "MindSpore", "here a checkpoint has the name of its step; checkpoint.folder says where it is"},
+    {"prefix", "MindSpore", "here a checkpoint has the name of its step; checkpoint.folder is its folder"},
     {"directory", "MindSpore", "checkpoint.folder"},
     {"per_print_times", "MindSpore", "callbacks.loss_every"},
     {"loss_scale_manager", "MindSpore", "here the section 'loss_scaler' sets it, e.g. loss_scaler: {type: dynamic}"},

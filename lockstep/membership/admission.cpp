@@ -133,7 +133,7 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   const Register& request = applicant.request;
   if (request.protocol != kProtocol) {
     return {Verdict::refuse,
-            fmt::format("it speaks version {} of the protocol, the scheduler version {}; use the same version of "
+            fmt::format("it uses version {} of the protocol, the scheduler version {}; use the same version of "
                         "Lockstep everywhere",
                         request.protocol, kProtocol),
             {}};

@@ -92,7 +92,7 @@ std::string about_alert(int alert, const std::string& text, SSL* tls, const TlsT
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
       if (::SSL_get_certificate(tls) == nullptr) return wants_one;
-      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log says why" : when);
+      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log has the reason" : when);
     case SSL3_AD_UNSUPPORTED_CERTIFICATE:
       return "it refused our certificate, which is not for this use: " + about_purpose(terms);
     case SSL3_AD_CERTIFICATE_REVOKED: return "it reports that our certificate is revoked";

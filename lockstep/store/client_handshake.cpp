@@ -234,9 +234,7 @@ StoreConnection connect_to_store(const std::string& host, std::uint16_t port, co
   if (credentials.secret.empty() && !talk.is_encrypted()) require_same_user(talk, connected.socket.get());
   if (wants_secret && credentials.secret.empty()) {
     fail(ErrorKind::environment, kPlace,
-         "the store at {} requires the secret of its job, and this process has none; "
-         "{}",
-         talk.where(), kMend);
+         "the store at {} requires the secret of its job, and this process has none; {}", talk.where(), kMend);
   }
   if (!wants_secret && !credentials.secret.empty()) {
     fail(ErrorKind::environment, kPlace, "this process has a secret, and the store at {} requires none; {}",

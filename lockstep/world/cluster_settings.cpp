@@ -33,8 +33,8 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
                "seconds within which a worker must notice that the others cannot continue; later it counts as hanging");
   fields.field("enable_ssl", c.enable_ssl, anything(), "TLS between workers and scheduler, each with a certificate");
   fields.field("config_file_path", c.config_file_path, anything(), "JSON file that names the certificates");
-  fields.field("server_password", c.server_password, hidden(), "of the scheduler's .p12 file");
-  fields.field("client_password", c.client_password, hidden(), "of the workers' .p12 file");
+  fields.field("server_password", c.server_password, hidden(), "password of the scheduler's .p12 file");
+  fields.field("client_password", c.client_password, hidden(), "password of the workers' .p12 file");
   fields.field("server_password_file", c.server_password_file, anything(), "a file with that password instead");
   fields.field("client_password_file", c.client_password_file, anything(), "a file with that password instead");
   fields.field("secret_file", c.secret_file, anything(), "a file with a secret that all processes of the job share");

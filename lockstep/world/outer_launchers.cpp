@@ -40,10 +40,7 @@ void check_against_outer(const World& world, const World& outer, int processes) 
 }
 
 void note_victory(World& world, std::string_view over) {
-  world.evidence += fmt::format(
-      ", which takes precedence "
-      "over {}",
-      over);
+  world.evidence += fmt::format(", which takes precedence over {}", over);
 }
 
 std::optional<bool> is_around_run(const World& world, std::string_view launcher, const Environment& environment) {

@@ -67,13 +67,13 @@ TEST(EtcdPeers, JsonOfOtherShapes) {
     EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr(kNoEtcd)) << body;
   }
   EXPECT_THAT(said_of_server(answers(http(std::string(1 << 20, '[')))), HasSubstr(kNoEtcd));
-  EXPECT_THAT(said_of_server(answers(http("{}"))), HasSubstr("is not as those of an etcd"));
+  EXPECT_THAT(said_of_server(answers(http("{}"))), HasSubstr("does not have the form of etcd"));
   for (const char* found :
        {"{}", "[]", "[{}]", "[{\"response_range\":3}]", "[{\"response_range\":{\"kvs\":3}}]",
         "[{\"response_range\":{\"kvs\":[3]}}]", "[{\"response_range\":{\"kvs\":[{\"value\":3}]}}]",
         "[{\"response_range\":{\"kvs\":[{\"value\":\"?\"}]}}]", "[{\"response_range\":{\"kvs\":[{},{}]}}]"}) {
     const std::string body = fmt::format("{{\"responses\":{}}}", found);
-    EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr("is not as those of an etcd")) << body;
+    EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr("does not have the form of etcd")) << body;
   }
 }
 
