@@ -71,7 +71,19 @@ int count_of_role(const Membership& membership, bool server) {
   return static_cast<int>(std::ranges::count(membership.members, server, &Member::server));
 }
 
-Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
+// The place of a member that was connected to a scheduler which has died since: it may reconnect.
+Admission admit_for_unknown(const Membership& membership, const Member& holder, Time now) {
+  const auto since = now - holder.heard;
+  if (since >= membership.limits.heartbeat_limit) {
+    return take_place(membership, holder, fmt::format("has not reconnected for {:.0f} s", seconds_in(since)));
+  }
+  return {Verdict::challenge,
+          fmt::format("{} may be alive: it has {:.0f} s to reconnect", describe(holder),
+                      std::ceil(seconds_in(membership.limits.heartbeat_limit - since))),
+          {}};
+}
+
+Admission admit_unknown(const Membership& membership, const Applicant& applicant, Time now) {
   if (applicant.request.generation > 0) {
     return {Verdict::refuse, "its place was given to another worker while it was disconnected", {}};
   }
@@ -79,12 +91,14 @@ Admission admit_unknown(const Membership& membership, const Applicant& applicant
   const int servers = membership.members.empty() ? applicant.request.servers.value_or(0) : membership.servers;
   const int places = server ? servers : membership.wanted - membership.servers;
   if (count_of_role(membership, server) < places) return {Verdict::welcome, "a place is free", {}};
+  const bool may_replace = membership.generation == 0 || membership.recovery;
+  const Member* unknown = nullptr;
   for (const Member& member : membership.members) {
-    if (member.server != server) continue;
-    if (member.link != Link::closed || member.phase == Phase::finished) continue;
-    if (membership.generation == 0 || membership.recovery)
-      return take_place(membership, member, "has lost its connection");
+    if (member.server != server || member.phase == Phase::finished || !may_replace) continue;
+    if (member.link == Link::closed) return take_place(membership, member, "has lost its connection");
+    if (member.link == Link::unknown && (unknown == nullptr || member.heard < unknown->heard)) unknown = &member;
   }
+  if (unknown != nullptr) return admit_for_unknown(membership, *unknown, now);
   const auto done = std::find_if(membership.members.begin(), membership.members.end(),
                                  [](const Member& member) { return member.phase == Phase::finished; });
   if (done != membership.members.end() && !membership.recovery) return put_off(*done);
@@ -164,7 +178,7 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
                         holder->server ? "parameter server" : "worker"),
             {}};
   }
-  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant);
+  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant, now);
 }
 
 void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now) {
@@ -177,6 +191,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
     }
     member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
+    if (member->phase == Phase::running && !membership.broken) membership.broken = now;
     Member next;
     next.rank = member->rank;
     next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);

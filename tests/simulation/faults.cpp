@@ -83,7 +83,7 @@ void Life::strike(Fault fault) {
     }
     case Fault::hang:
       // If all hang, there is no worker that waits for them, and so no sign of it.
-      if (one.doing != Doing::computing || one.hung || count_hung() > 0) return;
+      if (one.doing != Doing::computing || one.hung || count_hung() > 0 || circumstances_.workers == 1) return;
       counted(fmt::format("the training of worker {} hangs", index));
       one.hung = true;
       return;

@@ -113,7 +113,10 @@ void Life::drain(Process& process) {
 }
 
 bool Life::all_gone() const {
-  const auto gone = [](const auto& worker) { return !worker->process.alive || worker->odd; };
+  // A process that hangs after the end of its job is the business of whoever started it.
+  const auto gone = [this](const auto& worker) {
+    return !worker->process.alive || worker->odd || (job_over_ && worker->hung);
+  };
   const auto over = [](const Slot& slot) { return slot.given_up; };
   return std::ranges::all_of(workers_, gone) && (job_over_ || std::ranges::all_of(slots_, over));
 }
@@ -123,6 +126,17 @@ void Life::end_job(const std::string& why) {
   job_over_ = true;
   outcome_.end = why;
   note("the job has ended: " + why);
+}
+
+std::string Life::describe_left() const {
+  std::string text;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const auto& one = *workers_[i];
+    if (!one.process.alive || one.odd) continue;
+    constexpr std::array<const char*, 7> kDoing{"starting", "registering", "meeting", "computing", "waiting", "leaving", "gone"};
+    text += fmt::format("{}worker {} ({}{})", text.empty() ? "" : ", ", i, kDoing.at(static_cast<std::size_t>(one.doing)), one.hung ? ", hangs" : "");
+  }
+  return text.empty() ? "places without a process" : text;
 }
 
 Outcome Life::run() {
@@ -146,7 +160,7 @@ Outcome Life::run() {
     if (timeline_.events_run() > kMostEvents) violate("the job is never quiet");
   }
   if (outcome_.violation.empty() && !all_gone())
-    violate("the job does not end: processes are left long after the last fault");
+    violate("the job does not end: long after the last fault there are " + describe_left());
   if (outcome_.end.empty()) outcome_.end = "given up by all";
   outcome_.events = timeline_.events_run();
   return outcome_;

@@ -257,9 +257,9 @@ void Life::go_on(int index, const std::string& why) {
   auto& one = worker(index);
   leave_computation(index);
   if (!circumstances_.recovery) {
+    one.doing = Doing::gone;
     give_worker(index, Leave{false, why});
-    if (one.process.alive) end_worker(index, 1, why);
-    return;
+    return end_worker(index, 1, why);
   }
   ++one.turn;
   one.doing = Doing::waiting;

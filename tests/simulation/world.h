@@ -126,6 +126,7 @@ class Life {
   void mix(const std::string& text);
   milliseconds latency() { return circumstances_.latency + network_.time(milliseconds(0), milliseconds(20)); }
   bool all_gone() const;
+  std::string describe_left() const;
   void end_job(const std::string& why);
 
   // service_process.cpp

@@ -323,7 +323,7 @@ void ServiceStep::challenge(ConnectionId id, const std::string& reason) {
   log(LogLevel::info, fmt::format("worker '{}' at {} has to wait: {}", node_id, peer.address, reason));
   send(id, Wait{count_present(membership_), membership_.wanted, reason});
   const Member* holder = find_member(membership_, node_id);
-  if (holder->link == Link::open) send(holder->connection, Ping{});
+  if (holder != nullptr && holder->link == Link::open) send(holder->connection, Ping{});
 }
 
 // Makes a worker wait until this job ends. That closes the connection, and the worker connects to the next scheduler.
