@@ -6,8 +6,9 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/refused_words.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
@@ -158,9 +159,10 @@ class SampleData {
     const auto& data = config_.data;
     const auto& parts = parts_or_shipped(data.parts).transforms;
     if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
-      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts);
+      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts);
     }
-    return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, split == data::Split::train);
+    return samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
+                                  split == data::Split::train);
   }
 
   RunConfig config_;

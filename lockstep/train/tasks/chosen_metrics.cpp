@@ -6,6 +6,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/refused_words.h>
 #include <lockstep/train/part_kinds.h>
 
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vect
                   item.position);
     }
     ChosenMetric metric{part, part->options, item.position};
-    read_options(item.arguments, "metrics." + part->name, metric.options);
+    read_options(item.arguments, "metrics." + part->name, metric.options, refused_words());
     auto measured = metric.values();
     if (measured.empty()) measured = {fmt::format("{} {}", item.name, print_yaml_flow(item.arguments))};
     for (const auto& value : measured) {
