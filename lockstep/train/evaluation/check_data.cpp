@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/usable_cpus.h>
-#include <lockstep/base/work_pool.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/pictures.h>
@@ -12,6 +11,7 @@
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/work_pool.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
