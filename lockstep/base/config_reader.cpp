@@ -1,7 +1,7 @@
 // The reading visitor, which takes values from a node and reports unknown keys.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_values.h>
-#include <lockstep/base/foreign_keys.h>
+#include <lockstep/base/foreign_words.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 
@@ -34,7 +34,7 @@ std::string place_of(const FilePosition& position) {
 
 class Reader final : public ConfigFields {
  public:
-  Reader(const ConfigNode& node, std::string_view path) {
+  Reader(const ConfigNode& node, std::string_view path, const ForeignWords& words) : words_(words) {
     sections_.push_back({std::string(path), nullptr, node.position, {}});
     if (node.kind == ConfigNode::Kind::map) {
       sections_.back().node = &node;
@@ -69,7 +69,7 @@ class Reader final : public ConfigFields {
                                        "see; put it into a file of your own",
                                        path)});
     } else if (node != nullptr) {
-      detail::read_value(*node, path, target, rule, mistakes_);
+      detail::read_value(*node, path, target, rule, words_, mistakes_);
     } else if (rule.required) {
       mistakes_.push_back({sections_.back().position, fmt::format("{} is missing; it must be given: {}", path, doc)});
     }
@@ -160,7 +160,7 @@ class Reader final : public ConfigFields {
     }
     const std::string path = join(unknown.section, unknown.key);
     for (const std::string_view name : {std::string_view(path), std::string_view(unknown.key)}) {
-      if (auto instead = here_instead_of(name, known_); !instead.empty()) return instead;
+      if (auto instead = here_instead_of(name, known_, words_); !instead.empty()) return instead;
     }
     std::vector<std::string> elsewhere;
     for (const auto& known : known_) {
@@ -181,6 +181,7 @@ class Reader final : public ConfigFields {
                                                     describe_found(node))});
   }
 
+  ForeignWords words_;
   std::vector<Section> sections_;
   std::vector<std::string> known_;  ///< all keys, prefixed with their sections
   std::vector<UnknownKey> unknown_;
@@ -206,8 +207,12 @@ class Reader final : public ConfigFields {
 }  // namespace
 
 void read_fields(const ConfigNode& node, std::string_view path, const Describe& describe) {
+  read_fields(node, path, ForeignWords{}, describe);
+}
+
+void read_fields(const ConfigNode& node, std::string_view path, const ForeignWords& words, const Describe& describe) {
   if (node.looked_at) *node.looked_at = true;
-  Reader reader(node, path);
+  Reader reader(node, path, words);
   describe(reader);
   auto mistakes = std::move(reader).finish();
   if (!mistakes.empty()) fail_with(std::move(mistakes));

@@ -14,6 +14,7 @@
 #include <lockstep/plan/tables/table_advice.h>
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_step.h>
@@ -156,7 +157,7 @@ int devices_of(const PlanArguments& arguments, const std::optional<std::vector<i
   }
   if (mesh) return of_mesh;
   if (arguments.devices) return *arguments.devices;
-  if (!arguments.cluster.empty()) return plan::load_cluster(arguments.cluster).devices();
+  if (!arguments.cluster.empty()) return plan::load_cluster(arguments.cluster, train::refused_words()).devices();
   fail(ErrorKind::invalid_argument, "plan",
        "the number of devices is missing: give --devices 16, a mesh such as --mesh 2x8, or a --cluster that has it");
 }

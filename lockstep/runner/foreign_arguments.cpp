@@ -1,7 +1,8 @@
 // Flags of MMEngine's and MindOCR's scripts, translated into overrides KEY=VALUE; misplaced flags are refused.
 #include <lockstep/base/error.h>
-#include <lockstep/base/foreign_keys.h>
+#include <lockstep/base/foreign_words.h>
 #include <lockstep/runner/foreign_arguments.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,7 +29,7 @@ std::string meant_by(const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (!word.starts_with("--")) continue;
     const auto flag = word.substr(0, word.find('='));
-    const auto meant = here_instead_of(flag.substr(2), {});
+    const auto meant = here_instead_of(flag.substr(2), {}, train::refused_words());
     if (!meant.empty()) return fmt::format("{} ({})", meant, flag);
   }
   return "";

@@ -24,8 +24,8 @@ int Life::living_worker() {
 }
 
 int Life::count_hung() const {
-  return static_cast<int>(std::ranges::count_if(
-      workers_, [](const auto& each) { return each->process.alive && each->hung; }));
+  return static_cast<int>(
+      std::ranges::count_if(workers_, [](const auto& each) { return each->process.alive && each->hung; }));
 }
 
 void Life::strike(Fault fault) {

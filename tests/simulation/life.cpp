@@ -133,8 +133,10 @@ std::string Life::describe_left() const {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const auto& one = *workers_[i];
     if (!one.process.alive || one.odd) continue;
-    constexpr std::array<const char*, 7> kDoing{"starting", "registering", "meeting", "computing", "waiting", "leaving", "gone"};
-    text += fmt::format("{}worker {} ({}{})", text.empty() ? "" : ", ", i, kDoing.at(static_cast<std::size_t>(one.doing)), one.hung ? ", hangs" : "");
+    constexpr std::array<const char*, 7> kDoing{"starting", "registering", "meeting", "computing",
+                                                "waiting",  "leaving",     "gone"};
+    text += fmt::format("{}worker {} ({}{})", text.empty() ? "" : ", ", i,
+                        kDoing.at(static_cast<std::size_t>(one.doing)), one.hung ? ", hangs" : "");
   }
   return text.empty() ? "places without a process" : text;
 }

@@ -1,17 +1,15 @@
 // The table of keys and values of other frameworks, with Lockstep's replacements.
-#include <lockstep/base/foreign_keys.h>
-
-#include <fmt/format.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <algorithm>
 #include <array>
 
-namespace lockstep {
+namespace lockstep::train {
 namespace {
 
 // The words that docs/coming_from.md lists as not accepted; its table is generated from these. `here` is a key, or a
 // sentence.
-constexpr auto kForeignWords = std::to_array<ForeignWord>({
+constexpr auto kDocumented = std::to_array<DocumentedWord>({
     {"parallel_mode", "MindSpore", "parallel.mode"},
     {"gradients_mean", "MindSpore", "parallel.gradients_mean"},
     {"enable_parallel_optimizer", "MindSpore", "parallel.shard_optimizer"},
@@ -121,13 +119,8 @@ constexpr auto kForeignWords = std::to_array<ForeignWord>({
      "here system.work_dir is the folder for results; --ignore-unknown ignores arguments that a platform adds"},
 });
 
-struct ForeignKey {
-  std::string_view name;  ///< in lower case, without '_'
-  std::string_view ours;
-};
-
 // Key names of other trainers, recipes and argument parsers. Only names with a single possible meaning are listed.
-constexpr auto kForeignKeys = std::to_array<ForeignKey>({
+constexpr auto kOtherNames = std::to_array<ForeignWord>({
     {"learningrate", "optimizer.lr"},
     {"baselr", "optimizer.lr"},
     {"initlr", "optimizer.lr"},
@@ -255,13 +248,8 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"printfreq", "callbacks.loss_every"},
 });
 
-struct ForeignSection {
-  std::string_view name;  ///< as above
-  std::string_view advice;
-};
-
 // Sections and keys of other frameworks that have no single counterpart.
-constexpr auto kForeignSections = std::to_array<ForeignSection>({
+constexpr auto kWithoutCounterpart = std::to_array<ForeignWord>({
     {"optimwrapper",
      "here the section 'optimizer' has the optimizer itself; accumulative_counts is train.accumulate, "
      "clip_grad.max_norm is train.clip_norm, AmpOptimWrapper is model.autocast"},
@@ -287,13 +275,23 @@ constexpr auto kForeignSections = std::to_array<ForeignSection>({
     {"worldsize", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
 });
 
-struct ForeignValue {
-  std::string_view name;  ///< in lower case, without '_'
-  std::string_view ours;
-};
+// The names with a single meaning have priority.
+constexpr auto kKeys = [] {
+  std::array<ForeignWord, kOtherNames.size() + kDocumented.size() + kWithoutCounterpart.size()> all;
+  auto* next = std::ranges::copy(kOtherNames, all.begin()).out;
+  for (const DocumentedWord& word : kDocumented) *next++ = {word.there, word.here};
+  std::ranges::copy(kWithoutCounterpart, next);
+  return all;
+}();
 
-// Values of other frameworks' keys. The choices of a key show which of them are meant.
-constexpr auto kForeignValues = std::to_array<ForeignValue>({
+// Values of other frameworks' keys: first those that are invalid here for every key, then those whose meaning the
+// choices of a key show.
+constexpr auto kValues = std::to_array<ForeignWord>({
+    {"graphmode", "GRAPH_MODE is a mode of execution of MindSpore, and there is only one mode here; remove it"},
+    {"pynativemode", "PYNATIVE_MODE is a mode of execution of MindSpore, and there is only one mode here; remove it"},
+    {"hybridparallel",
+     "HYBRID_PARALLEL is parallelism that a program writes by hand: here with data_parallel and the collectives of its "
+     "Group, or with semi_auto and parallel.strategy"},
     {"autoparallel", "auto"},
     {"semiautoparallel", "semi_auto"},
     {"gpu", "cuda"},
@@ -313,53 +311,10 @@ constexpr auto kForeignValues = std::to_array<ForeignValue>({
     {"staticlossscaler", "static"},
 });
 
-// Values that are invalid here for every key.
-constexpr auto kValueAdvice = std::to_array<ForeignSection>({
-    {"graphmode", "GRAPH_MODE is a mode of execution of MindSpore, and there is only one mode here; remove it"},
-    {"pynativemode", "PYNATIVE_MODE is a mode of execution of MindSpore, and there is only one mode here; remove it"},
-    {"hybridparallel",
-     "HYBRID_PARALLEL is parallelism that a program writes by hand: here with data_parallel and the collectives of its "
-     "Group, or with semi_auto and parallel.strategy"},
-});
-
-std::string fold(std::string_view key) {
-  std::string folded;
-  for (const char c : key) {
-    if (c == '_' || c == '-') continue;
-    folded += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return folded;
-}
-
 }  // namespace
 
-std::span<const ForeignWord> foreign_words() { return kForeignWords; }
+std::span<const DocumentedWord> documented_words() { return kDocumented; }
 
-bool is_key(const ForeignWord& word) { return word.here.find(' ') == std::string_view::npos; }
+ForeignWords refused_words() { return {.keys = kKeys, .values = kValues}; }
 
-std::string here_instead_of(std::string_view key, std::span<const std::string> known) {
-  const std::string folded = fold(key);
-  const auto* found = std::ranges::find(kForeignKeys, std::string_view(folded), &ForeignKey::name);
-  const auto is_known = [&](std::string_view ours) {
-    return known.empty() || std::ranges::find(known, ours) != known.end();
-  };
-  if (found != kForeignKeys.end() && is_known(found->ours)) return fmt::format("; here it is called '{}'", found->ours);
-  for (const ForeignWord& word : kForeignWords) {
-    if (fold(word.there.substr(0, word.there.find(".*"))) != folded) continue;
-    if (!is_key(word)) return fmt::format("; {}", word.here);
-    if (is_known(word.here)) return fmt::format("; here it is called '{}'", word.here);
-  }
-  const auto* section = std::ranges::find(kForeignSections, std::string_view(folded), &ForeignSection::name);
-  return section == kForeignSections.end() ? "" : fmt::format("; {}", section->advice);
-}
-
-std::string value_here(std::string_view value, std::span<const std::string> choices) {
-  const std::string folded = fold(value);
-  const auto* advice = std::ranges::find(kValueAdvice, std::string_view(folded), &ForeignSection::name);
-  if (advice != kValueAdvice.end()) return fmt::format("; {}", advice->advice);
-  const auto* found = std::ranges::find(kForeignValues, std::string_view(folded), &ForeignValue::name);
-  if (found == kForeignValues.end() || std::ranges::find(choices, found->ours) == choices.end()) return "";
-  return fmt::format("; here it is called '{}'", found->ours);
-}
-
-}  // namespace lockstep
+}  // namespace lockstep::train
