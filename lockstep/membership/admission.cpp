@@ -178,7 +178,8 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
                         holder->server ? "parameter server" : "worker"),
             {}};
   }
-  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant, now);
+  return holder != nullptr ? admit_known(membership, applicant, *holder, now)
+                           : admit_unknown(membership, applicant, now);
 }
 
 void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now) {
