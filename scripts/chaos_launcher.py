@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of the launchers' helper processes and of
-launchers, partitions of the network) and compares its final weights with those of a run that nobody touched. The same seed breaks the same things in the same
-order.
+launchers, partitions of the network) and compares its final weights with those of an undisturbed run. The same seed
+breaks the same things in the same order.
 
     scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--hosts 1] [--plain] [--build build/release]
 
-With --plain, one launcher runs as without flags: at most three ranks are killed or paused, and helpers as often as it comes.
+With --plain, one launcher runs as without flags: at most three ranks are killed or paused, and any number of helpers.
 
 With two launchers, each has half of the ranks, and either may be killed; it is then started again. The second takes its
 own place, while the ranks of the first go on from memory; when the first is killed, the second holds the store of the
@@ -31,7 +31,7 @@ import time
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seed", type=int)
-    parser.add_argument("--seconds", type=float, default=120, help="of breaking; the job then ends in peace")
+    parser.add_argument("--seconds", type=float, default=120, help="seconds of breaking; the job then ends undisturbed")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--launchers", type=int, default=1, choices=(1, 2))
     parser.add_argument("--hosts", type=int, default=1, choices=(1, 2))
@@ -302,7 +302,7 @@ class Strikes:
         for rank in victims:
             process = ranks.get(rank)
             if process is None:
-                self.say(f"(rank {rank} is not there)")
+                self.say(f"(rank {rank} does not run)")
             elif 3 <= kind <= 5:
                 self.counts["pauses"] += 1
                 self.say(f"pause rank {rank} for {length:.1f} s")
@@ -316,7 +316,7 @@ class Strikes:
     def kill_helper(self):
         helpers = self.job.helpers()
         if not helpers:
-            return self.say("(no helper is there)")
+            return self.say("(no helper runs)")
         number, name = self.random.choice(helpers)
         self.counts["kills of helpers"] += 1
         self.say(f"kill {name} ({number})")
@@ -367,9 +367,9 @@ def break_and_compare(args, hosts):
                 print("nothing was broken: the job ended before, or its processes were not found")
                 return 1
             if codes is not None and not any(codes) and job.result().get("params_sha256") == calm["params_sha256"]:
-                print(f"the end is that of the undisturbed run: {calm['params_sha256']}")
+                print(f"the weights are those of the undisturbed run: {calm['params_sha256']}")
                 return 0
-            print(f"ANOTHER END: exit codes {codes}, {job.result().get('params_sha256')} instead of "
+            print(f"DIFFERENT END: exit codes {codes}, {job.result().get('params_sha256')} instead of "
                   f"{calm['params_sha256']}\n{last_words(folder)}")
             return 1
         finally:

@@ -40,7 +40,7 @@ read -ra configure <<<"$(grep -oE 'cmake -S /src [^&]*' <<<"$lines" | sed -e "s|
 if ! "${configure[@]}" >"$folder/log" 2>&1; then
   wrong "its cmake line fails: $(tail -n 5 "$folder/log")"
 elif grep -A 5 'Manually-specified variables were not used' "$folder/log"; then
-  wrong "its cmake line sets what there is not"
+  wrong "its cmake line sets a variable that does not exist"
 fi
 passed "its cmake line configures"
 name=$(sed -nE 's/^set\(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "(.*)"\)/\1/p' "$folder/CPackConfig.cmake")

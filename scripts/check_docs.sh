@@ -18,7 +18,7 @@ for document in "${documents[@]}"; do
     file=${target%%#*}
     file=$([[ -n "$file" ]] && realpath -m --relative-to=. "$folder/$file" || echo "$document")
     if [[ ! -e "$file" ]]; then
-      complain "$document:$line: the link to $target leads nowhere"
+      complain "$document:$line: the link to $target has no target"
     elif [[ "$target" == *#* ]] && ! anchors "$file" | grep -qxF -e "${target#*#}"; then
       complain "$document:$line: $file has no heading for the link to $target"
     fi

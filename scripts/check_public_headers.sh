@@ -14,7 +14,7 @@ all=include/lockstep/lockstep.h
 for header in "${headers[@]}"; do
   [[ ! -e "$header" ]] || complain "$header is also in include/: one of the two would hide the other"
   read -r first <"include/$header"
-  [[ "$first" == "// "* ]] || complain "include/$header:1: the first line does not say in a comment what the header is"
+  [[ "$first" == "// "* ]] || complain "include/$header:1: the first line is no comment that names the header"
   while IFS=: read -r line name; do
     place=include/$header:$line
     case $name in
@@ -40,7 +40,7 @@ done < <(grep -noHP '^#include <\Klockstep/[^>]+' examples/*.cpp)
 # keys of parts ("keys of model_gpt") are not fields of RunConfig.
 comments=$(cat include/lockstep/train/config.h include/lockstep/world/world.h | sed -E 's|^ */// ?||' | tr -s '\n ' '  ')
 while IFS=$'\t' read -r key meaning; do
-  [[ "$comments" == *"$meaning"* ]] || complain "the comment of $key in include/lockstep/ is not its meaning, '$meaning'"
+  [[ "$comments" == *"$meaning"* ]] || complain "the comment of $key in include/lockstep/ differs from its meaning, '$meaning'"
 done < <(sed -nE 's/^\| `([a-z]+\.[a-z_]+)` \|.* \| (MS_[A-Z_]+: )?(.*[^ ]) \|$/\1\t\3/p' \
   < <(awk '/^<!-- keys of / { part = $4 ~ /_/ } !part' docs/configuration.md))
 exit $status

@@ -56,8 +56,8 @@ for target in "${targets[@]}"; do
   grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' "$folder/$target.log" || true
   if ((status)) || ! grep -q 'stat::number_of_executed_units: [1-9]' "$folder/$target.log"; then
     tail -n 40 "$folder/$target.log"
-    echo "fuzz: $target found something (exit code $status); see $folder/$target.log" >&2
+    echo "fuzz: $target found an error (exit code $status); see $folder/$target.log" >&2
     exit 1
   fi
 done
-echo "fuzz: nothing found"
+echo "fuzz: no errors found"

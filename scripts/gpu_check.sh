@@ -7,7 +7,7 @@
 #   --json    where the results go (FOLDER of the build, gpu_check.json)
 #   --build   where it is built (build/gpu)
 #   --rounds  pairs of runs of each comparison (5)
-# Needs CMake, Ninja and g++. Ends with 1 where a test or a comparison failed; the JSON says which.
+# Needs CMake, Ninja and g++. Ends with 1 where a test or a comparison failed; the JSON names it.
 set -euo pipefail
 [[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,10s/^# //p' "$0"; exit 0; }
 fail() { echo "error: $*" >&2; exit 2; }

@@ -9,7 +9,7 @@ fail() { echo "error: $*" >&2; exit 1; }
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
 build=${2:-build/release}
-[[ -f $build/.ninja_deps ]] || fail "$build has no build that tells which headers of Boost are read; scripts/build.sh release makes one"
+[[ -f $build/.ninja_deps ]] || fail "$build has no build that lists the headers of Boost it reads; scripts/build.sh release makes one"
 [[ ! -e $folder || -z "$(ls -A "$folder")" ]] || fail "$folder exists and is not empty"
 
 headers=(libfmt-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev googletest liblmdb-dev)

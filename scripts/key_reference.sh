@@ -61,6 +61,6 @@ awk '
 if [[ "${2:-}" == --write ]]; then
   cat "$made" >"$document"
 elif ! diff -u "$document" "$made"; then
-  echo "$document is not what the program says; scripts/key_reference.sh build/release/lockstep --write makes it so" >&2
+  echo "$document differs from the program; scripts/key_reference.sh build/release/lockstep --write corrects it" >&2
   exit 1
 fi

@@ -19,9 +19,9 @@ space=${DEMO_SPACE:-lockstep-demo}
 lockstep=$build/lockstep
 kubelet=$build/tests/lockstep_test_kubelet
 for program in "$lockstep" "$kubelet"; do
-  [[ -x "$program" ]] || { echo "error: no $program; build the targets lockstep_cli and lockstep_test_kubelet" >&2; exit 1; }
+  [[ -x "$program" ]] || { echo "error: there is no $program; build the targets lockstep_cli and lockstep_test_kubelet" >&2; exit 1; }
 done
-command -v "$kubectl" >/dev/null || { echo "error: no $kubectl; KUBECTL names one" >&2; exit 1; }
+command -v "$kubectl" >/dev/null || { echo "error: there is no $kubectl; set KUBECTL to one" >&2; exit 1; }
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 in_space() { "$kubectl" --namespace "$space" "$@"; }
 

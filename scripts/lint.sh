@@ -28,7 +28,7 @@ if [[ "${1:-}" == --tidy* ]]; then
     --checks=-bugprone-suspicious-include --header-filter='lockstep/.*\.(h|cpp)$' || status=1
 fi
 if ((status)); then
-  echo "lint: clang-tidy found something" >&2
+  echo "lint: clang-tidy reported errors" >&2
   exit 1
 fi
 echo "lint: ok (${#sources[@]} files formatted, ${#tidy[@]} translation units through clang-tidy)"

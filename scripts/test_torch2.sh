@@ -10,7 +10,7 @@ source scripts/stages.sh
 
 stage "packages: today's libtorch"
 if ! scripts/install_torch.sh; then
-  echo "skipped: tests with today's libtorch, which could not be installed (the reason stands above)"
+  echo "skipped: tests with today's libtorch, which could not be installed (the reason is above)"
   exit 0
 fi
 stage "build: torch2"

@@ -1,7 +1,7 @@
 // The reading visitor, which takes values from a node and reports unknown keys.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_values.h>
-#include <lockstep/base/foreign_keys.h>
+#include <lockstep/base/foreign_words.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 
@@ -34,7 +34,7 @@ std::string place_of(const FilePosition& position) {
 
 class Reader final : public ConfigFields {
  public:
-  Reader(const ConfigNode& node, std::string_view path) {
+  Reader(const ConfigNode& node, std::string_view path, const ForeignWords& words) : words_(words) {
     sections_.push_back({std::string(path), nullptr, node.position, {}});
     if (node.kind == ConfigNode::Kind::map) {
       sections_.back().node = &node;
@@ -65,11 +65,11 @@ class Reader final : public ConfigFields {
     known_.push_back(path);
     if (node != nullptr && rule.hidden && node->position.line == 0) {
       mistakes_.push_back(
-          {FilePosition(), fmt::format("{} must not stand on the command line, which all users of this machine can "
-                                       "see; put it into a file of yours",
+          {FilePosition(), fmt::format("{} must not be given on the command line, which all users of this machine can "
+                                       "see; put it into a file of your own",
                                        path)});
     } else if (node != nullptr) {
-      detail::read_value(*node, path, target, rule, mistakes_);
+      detail::read_value(*node, path, target, rule, words_, mistakes_);
     } else if (rule.required) {
       mistakes_.push_back({sections_.back().position, fmt::format("{} is missing; it must be given: {}", path, doc)});
     }
@@ -155,12 +155,12 @@ class Reader final : public ConfigFields {
   // "; did you mean ...?", or an empty text.
   std::string meant_by(const UnknownKey& unknown) const {
     if (!unknown.named_elsewhere.empty()) {
-      return fmt::format("; {}, and this line is for another: build on a file that has no section {}",
+      return fmt::format("; {}, and this line is for another one: use a base file that has no section {}",
                          unknown.named_elsewhere, unknown.section);
     }
     const std::string path = join(unknown.section, unknown.key);
     for (const std::string_view name : {std::string_view(path), std::string_view(unknown.key)}) {
-      if (auto instead = here_instead_of(name, known_); !instead.empty()) return instead;
+      if (auto instead = here_instead_of(name, known_, words_); !instead.empty()) return instead;
     }
     std::vector<std::string> elsewhere;
     for (const auto& known : known_) {
@@ -181,6 +181,7 @@ class Reader final : public ConfigFields {
                                                     describe_found(node))});
   }
 
+  ForeignWords words_;
   std::vector<Section> sections_;
   std::vector<std::string> known_;  ///< all keys, prefixed with their sections
   std::vector<UnknownKey> unknown_;
@@ -206,8 +207,12 @@ class Reader final : public ConfigFields {
 }  // namespace
 
 void read_fields(const ConfigNode& node, std::string_view path, const Describe& describe) {
+  read_fields(node, path, ForeignWords{}, describe);
+}
+
+void read_fields(const ConfigNode& node, std::string_view path, const ForeignWords& words, const Describe& describe) {
   if (node.looked_at) *node.looked_at = true;
-  Reader reader(node, path);
+  Reader reader(node, path, words);
   describe(reader);
   auto mistakes = std::move(reader).finish();
   if (!mistakes.empty()) fail_with(std::move(mistakes));

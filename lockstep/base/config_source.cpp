@@ -51,7 +51,8 @@ Override parse_override(std::string_view text) {
   }
   Override result{text.substr(0, equals), {}, position};
   if (result.path == "base") {
-    throw Error(ErrorKind::config, "config", "base is a key of files; write it into one, and give that file", position);
+    throw Error(ErrorKind::config, "config", "base is a key for files; write it into a file, and give that file",
+                position);
   }
   if (result.path.front() == '.' || result.path.back() == '.' || result.path.find("..") != std::string_view::npos) {
     throw Error(ErrorKind::config, "config", "the key of an override has an empty part; write e.g. train.epochs=3",

@@ -1,6 +1,5 @@
 // Values of a configuration, read strictly from their texts.
 #include <lockstep/base/config_values.h>
-#include <lockstep/base/foreign_keys.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
@@ -132,18 +131,18 @@ std::string allowed_items(const ConfigRule& rule) {
   return low.empty() || high.empty() ? low + high : low + " and " + high;
 }
 
-std::string broken_rule(double value, const ConfigRule& rule) {
+std::string broken_rule(double value, const ConfigRule& rule, const ForeignWords& /*words*/) {
   const bool too_low = rule.low && (rule.low_excluded ? !(value > *rule.low) : !(value >= *rule.low));
   const bool too_high = rule.high && (rule.high_excluded ? !(value < *rule.high) : !(value <= *rule.high));
   if (!too_low && !too_high) return "";
   return fmt::format("{} is out of range; it must be {}", value, allowed_items(rule));
 }
-std::string broken_rule(std::int64_t value, const ConfigRule& rule) {
-  return broken_rule(static_cast<double>(value), rule).empty()
+std::string broken_rule(std::int64_t value, const ConfigRule& rule, const ForeignWords& words) {
+  return broken_rule(static_cast<double>(value), rule, words).empty()
              ? ""
              : fmt::format("{} is out of range; it must be {}", value, allowed_items(rule));
 }
-std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/) { return ""; }
+std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/, const ForeignWords& /*words*/) { return ""; }
 bool is_choice(std::string_view value, std::string_view choice) {
   constexpr std::string_view kNumber = ":N";
   if (!choice.ends_with(kNumber)) return value == choice;
@@ -152,10 +151,10 @@ bool is_choice(std::string_view value, std::string_view choice) {
   return number && *number >= 0;
 }
 
-std::string broken_rule(const std::string& value, const ConfigRule& rule) {
+std::string broken_rule(const std::string& value, const ConfigRule& rule, const ForeignWords& words) {
   const auto is_meant = [&](const std::string& choice) { return is_choice(value, choice); };
   if (rule.choices.empty() || std::ranges::any_of(rule.choices, is_meant)) return "";
-  auto meant = value_here(value, rule.choices);
+  auto meant = value_here(value, rule.choices, words);
   if (meant.empty()) meant = did_you_mean(value, rule.choices);
   return fmt::format("'{}' is not one of {}{}", cut_text(value), shown_choices(rule.choices, ", "), meant);
 }
@@ -177,7 +176,8 @@ std::string broken_list_rule(const std::vector<T>& values, const ConfigRule& rul
 
 class ValueReader {
  public:
-  ValueReader(const ConfigRule& rule, std::vector<ConfigMistake>& mistakes) : rule_(rule), mistakes_(mistakes) {}
+  ValueReader(const ConfigRule& rule, const ForeignWords& words, std::vector<ConfigMistake>& mistakes)
+      : rule_(rule), words_(words), mistakes_(mistakes) {}
 
   template <typename T>
   void read(const ConfigNode& node, const std::string& path, T& value) {
@@ -239,7 +239,7 @@ class ValueReader {
       add(node, fmt::format("{}: expected {}, found {}{}", path, kSingular<T>, describe_found(node), hint<T>(node)));
       return std::nullopt;
     }
-    if (const std::string broken = broken_rule(*value, rule_); !broken.empty()) {
+    if (const std::string broken = broken_rule(*value, rule_, words_); !broken.empty()) {
       add(node, fmt::format("{}: {}", path, broken));
       return std::nullopt;
     }
@@ -249,6 +249,7 @@ class ValueReader {
   void add(const ConfigNode& node, std::string text) { mistakes_.push_back({node.position, std::move(text)}); }
 
   const ConfigRule& rule_;
+  const ForeignWords& words_;
   std::vector<ConfigMistake>& mistakes_;
 };
 
@@ -295,9 +296,9 @@ std::string name_of(const std::vector<T>& /*type*/) {
 }  // namespace
 
 void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
-                std::vector<ConfigMistake>& mistakes) {
+                const ForeignWords& words, std::vector<ConfigMistake>& mistakes) {
   if (rule.null_is_default && is_null(node)) return;
-  std::visit([&](auto* value) { ValueReader(rule, mistakes).read(node, path, *value); }, target);
+  std::visit([&](auto* value) { ValueReader(rule, words, mistakes).read(node, path, *value); }, target);
 }
 
 ConfigNode to_node(const ConfigTarget& target) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/base/foreign_words.h>
 
 #include <string>
 #include <vector>
@@ -13,10 +14,10 @@ struct ConfigMistake {
   std::string text;
 };
 
-/// Stores the value of `node` in the target. When its type or value breaks the rule, adds to `mistakes` and does not
-/// change the target.
+/// Stores the value of `node` in the target. When its type or value breaks the rule, adds to `mistakes`, in which
+/// `words` are translated, and does not change the target.
 void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
-                std::vector<ConfigMistake>& mistakes);
+                const ForeignWords& words, std::vector<ConfigMistake>& mistakes);
 
 /// The field as a node that `read_value` would read as the same value.
 ConfigNode to_node(const ConfigTarget& target);

@@ -79,8 +79,8 @@ std::vector<std::string> path_keys(const Describe& describe) {
   return keys;
 }
 
-void read_options(const ConfigNode& node, std::string_view path, PartOptions& options) {
-  read_fields(node, path, [&](ConfigFields& fields) { options.visit(fields); });
+void read_options(const ConfigNode& node, std::string_view path, PartOptions& options, const ForeignWords& words) {
+  read_fields(node, path, words, [&](ConfigFields& fields) { options.visit(fields); });
   expand_home([&](ConfigFields& fields) { options.visit(fields); });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/base/foreign_words.h>
 
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@ void expand_home(const Describe& describe);
 /// The keys of all fields that are paths, "system.work_dir".
 std::vector<std::string> path_keys(const Describe& describe);
 
-/// Reads the options of an item of a list, such as a callback: `path` is the prefix of the keys in messages.
-void read_options(const ConfigNode& node, std::string_view path, PartOptions& options);
+/// Reads the options of an item of a list, such as a callback: `path` is the prefix of the keys in messages, which
+/// translate `words`.
+void read_options(const ConfigNode& node, std::string_view path, PartOptions& options, const ForeignWords& words = {});
 
 }  // namespace lockstep

@@ -60,11 +60,11 @@ std::string json_mistake(const nlohmann::json::exception& error) {
     case 303:
       if (text.find("but is ") == std::string_view::npos)
         return fmt::format("a value must be {}", after(text, "must be "));
-      return fmt::format("{} stands where {} should be", in_words(after(text, "but is ")),
+      return fmt::format("there is {} where {} should be", in_words(after(text, "but is ")),
                          in_words(between(text, "type must be ", ", but")));
     case 304:
     case 305:
-    case 306: return fmt::format("{} stands where an object {{...}} should be", in_words(after(text, " with ")));
+    case 306: return fmt::format("there is {} where an object {{...}} should be", in_words(after(text, " with ")));
     case 403: return fmt::format("it has no \"{}\"", cut_text(between(text, "key '", "' not found")));
     default: return cut_text(text, kMost);
   }

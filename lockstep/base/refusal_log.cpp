@@ -16,7 +16,7 @@ void RefusalLog::note(const std::string& who, const std::string& reason, Time no
   if (said_ < kLines) {
     ++said_;
     log_warning("refused {}: {}", who, reason);
-    if (said_ == kLines) log_warning("of more refusals within a minute only the number is logged");
+    if (said_ == kLines) log_warning("further refusals within a minute are only counted");
     return;
   }
   ++unsaid_;

@@ -206,7 +206,7 @@ RunningChild spawn(const ChildOptions& options) {
   while (::waitpid(spawned.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (count == static_cast<ssize_t>(sizeof failure)) fail_to_start(options, plan, failure);
-  fail(ErrorKind::io, "process", "cannot hold process {}: {}", spawned.pid, system_message(pidfd_error));
+  fail(ErrorKind::io, "process", "cannot open a pidfd of process {}: {}", spawned.pid, system_message(pidfd_error));
 }
 
 }  // namespace lockstep::detail

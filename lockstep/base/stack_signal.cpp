@@ -15,7 +15,7 @@ constexpr std::size_t kOfHandler = 3;  // frames to skip: take(), the handler, a
 
 // Must not allocate memory: the signal may have interrupted malloc.
 void say_where(int /*signal*/) {
-  constexpr std::string_view kWords = "this process was asked to end, and is here:\n";
+  constexpr std::string_view kWords = "this process received a request to end; its stack is:\n";
   const int error = errno;
   InterruptedStack stack;
   stack.take();

@@ -21,14 +21,14 @@ bool indented_with_tab(std::string_view text) {
 std::string explain(const std::string& message) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExplanations = {{
       {"illegal map value",
-       "a ': ' where no key can stand; check the indentation of this line and the one above, or quote a text with ': "
+       "a ': ' where no key is allowed; check the indentation of this line and the one above, or quote a text with ': "
        "'"},
-      {"end of map not found", "this line is not indented like the ones it belongs to"},
-      {"end of sequence not found", "this line is not indented like the ones it belongs to"},
+      {"end of map not found", "this line is not indented like the lines that it belongs to"},
+      {"end of sequence not found", "this line is not indented like the lines that it belongs to"},
       {"end of sequence flow not found", "a '[' is not closed with ']'"},
       {"end of map flow not found", "a '{' is not closed with '}'"},
       {"illegal EOF in scalar", "a quote is never closed"},
-      {"illegal block entry", "a '- ' where no list item can stand; put the list on lines of its own"},
+      {"illegal block entry", "a '- ' where no list item is allowed; put the list on lines of its own"},
       {"unknown token", "a text may not begin with this character; put it in quotes"},
   }};
   if (message == "bad file") {  // yaml-cpp's message for its own limit, which is above ours
@@ -70,7 +70,7 @@ void require_text(std::string_view text, const std::string& file) {
   if (bad == text.end()) return;
   const auto line = static_cast<int>(std::count(text.begin(), bad, '\n')) + 1;
   fail_at(file, line,
-          fmt::format("byte {} of the file is 0x{:02x}{}, which no text has: is this a YAML file?",
+          fmt::format("byte {} of the file is 0x{:02x}{}, which does not occur in text: is this a YAML file?",
                       bad - text.begin() + 1, static_cast<unsigned char>(*bad), *bad == '\0' ? " (NUL)" : ""));
 }
 

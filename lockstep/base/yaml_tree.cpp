@@ -132,7 +132,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void begin_node(const YAML::Mark& mark) const {
     if (documents_ > 1) {
       fail_at(mark,
-              "a second YAML document begins here; a configuration is one document (is the '-' or '---' meant so?)");
+              "a second YAML document begins here; a configuration is one document (is the '-' or '---' intended?)");
     }
   }
 
@@ -160,7 +160,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void check_length(const std::string& text, const YAML::Mark& mark) const {
     if (text.size() <= kLongestText) return;
-    fail_at(mark, fmt::format("a text may have {} bytes, and this one is '{}'", kLongestText, cut_text(text)));
+    fail_at(mark, fmt::format("a text may have {} bytes at most, and this one is longer: '{}'", kLongestText,
+                              cut_text(text)));
   }
 
   // yaml-cpp accepts the end of the file as the closing quote, and silently makes the rest of the file a part of the
@@ -226,7 +227,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (wrong_key_) return;
     if (map.key == "<<") return merge_all(value, map.key_line, map.merged);
     if (const auto [first, is_new] = map.lines.emplace(map.key, map.key_line); !is_new) {
-      fail_at(map.key_line, fmt::format("the key '{}' stands twice in this section, first in line {}; remove one",
+      fail_at(map.key_line, fmt::format("the key '{}' occurs twice in this section, first in line {}; remove one",
                                         cut_text(map.key), first->second));
     }
     value.position.line = map.key_line;
@@ -239,7 +240,7 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (value.kind == Kind::list) {
       for (auto& item : value.items) merge_all(item, line, merged);
     } else {
-      fail_at(line, fmt::format("'<<' merges a section, but {} stands here", describe_found(value)));
+      fail_at(line, fmt::format("'<<' merges a section, but here is {}", describe_found(value)));
     }
   }
 

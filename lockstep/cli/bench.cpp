@@ -225,7 +225,7 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_option("--json", arguments->json, "Also write the rows to this file")->type_name("FILE");
-  command->add_flag("--worker", arguments->worker, "Be one rank")->group("");
+  command->add_flag("--worker", arguments->worker, "Run as one rank")->group("");
   command->footer(kBenchFooter);
   command->callback(
       [=, &chosen] { chosen = [=] { return arguments->worker ? work(*arguments) : bench(*arguments); }; });

@@ -21,13 +21,11 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kCalibrateFooter =
-    "Measures matrix products, convolutions, memory and operators on each rank while all are busy and, under a "
-    "launcher, what\n"
-    "collectives take between ranks of one host and between hosts. Alone it measures one device, and links keep a "
-    "guess.\n"
-    "All of it is done --repeat times: the file gets the medians, and as comments how far the measurements differ.\n"
-    "A machine that is busy with something else shows in that, and is warned of.\n"
-    "Takes some seconds each time; start it as the run will be started, with nothing else on the machine.\n"
+    "Measures matrix products, convolutions, memory and operators on each rank while all are busy and, under a\n"
+    "launcher, what collectives take between ranks of one host and between hosts. Alone it measures one device, and\n"
+    "links keep a guess. All of it is done --repeat times: the file gets the medians, and as comments how far the\n"
+    "measurements differ. A machine that is busy with something else shows in that, with a warning. Takes some\n"
+    "seconds each time; start it as the run will be started, with nothing else on the machine.\n"
     "\n"
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep calibrate --out cluster.yaml\n"

@@ -278,8 +278,8 @@ void add_reshard(CLI::App& checkpoint, Action& chosen) {
       ->type_name("NAMES");
   command
       ->add_option("--placements", arguments->placements,
-                   "How tensors shall lie, one placement for each axis; NAME may have * and ?, the first that matches "
-                   "counts. Others lie as before when the mesh has as many axes as before, and are replicated else")
+                   "Placements of tensors, one for each axis; NAME may have * and ?, the first that matches counts. "
+                   "Other tensors keep theirs when the mesh has as many axes as before, and are replicated else")
       ->type_name("NAME=PLACEMENTS");
   command->footer(
       "This is seldom needed: a run reads a checkpoint of any mesh. It saves the reading of shards that are larger "

@@ -53,7 +53,7 @@ std::string meant_by_extras(const CLI::App& command, const CLI::ParseError& erro
     if (auto meant = did_you_mean(flag, names); !meant.empty()) return meant;
   }
   const bool passes_over = std::ranges::find(names, "--ignore-unknown") != names.end();
-  return passes_over ? "; --ignore-unknown passes over arguments that a platform adds" : "";
+  return passes_over ? "; --ignore-unknown ignores arguments that a platform adds" : "";
 }
 
 int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<const PetDefault> defaults) {

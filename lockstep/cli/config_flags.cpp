@@ -3,6 +3,7 @@
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <CLI/CLI.hpp>
 
@@ -28,7 +29,10 @@ std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
 
 ClusterOptions read_cluster_options(const ClusterConfig& config) {
   if (!config.file.empty()) return train::load_run_config(config.file, config.overrides, known_parts()).cluster;
-  return read_config<OnlyCluster>(parse_config("{}", "the command line", config.overrides)).cluster;
+  const auto given = parse_config("{}", "the command line", config.overrides);
+  OnlyCluster read;
+  read_fields(given.root, "", train::refused_words(), [&](ConfigFields& fields) { describe(fields, read); });
+  return read.cluster;
 }
 
 }  // namespace lockstep::cli

@@ -153,7 +153,7 @@ int check_any(const CheckArguments& arguments) {
 
 void add_check(CLI::App& data, Action& chosen) {
   CLI::App* command =
-      data.add_subcommand("check", "Verify a data set's layout, sizes and labels, and say what is wrong where");
+      data.add_subcommand("check", "Verify a data set's layout, sizes and labels, and report what is wrong where");
   const auto arguments = std::make_shared<CheckArguments>();
   // CLI11 2.4 rejects a name with '='.
   command

@@ -27,9 +27,10 @@ namespace {
 
 constexpr const char* kDoctorFooter =
     "Alone it examines this machine. Started as the job is to be started, with 'lockstep doctor' in the place of the\n"
-    "program, the ranks also examine each other: whether all of them come, each host can connect to each other one,\n"
-    "names mean the same everywhere, and versions, files and clocks agree. One rank prints what was found, with the\n"
-    "failing pair and the fix; a rank that cannot reach the others prints why. docs/doctor.md explains each check.\n"
+    "program, the ranks also examine each other: whether all of them register, each host can connect to each other\n"
+    "one, names mean the same everywhere, and versions, files and clocks agree. One rank prints what was found, with\n"
+    "the failing pair and the fix; a rank that cannot reach the others prints why. docs/doctor.md explains each\n"
+    "check.\n"
     "\n"
     "Exit code: 0 when a job will run, 1 when something will break it, 2 when the command line, the configuration or\n"
     "the environment is wrong.\n"
@@ -114,7 +115,7 @@ int examine(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("doctor", "Find what would keep a job from running, and say what to do");
+  CLI::App* command = app.add_subcommand("doctor", "Find what would keep a job from running, and print what to do");
   const auto arguments = std::make_shared<DoctorArguments>();
   command->add_flag("--json", arguments->json, "Print one JSON object: whether it is sound, findings, and all facts");
   command

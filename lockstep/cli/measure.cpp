@@ -58,7 +58,8 @@ void add_eval(CLI::App& app, Action& chosen) {
 }
 
 void add_predict(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("predict", "Say what a model makes of samples, with weights from a file");
+  CLI::App* command =
+      app.add_subcommand("predict", "Print what a model predicts for samples, with weights from a file");
   const auto arguments = std::make_shared<runner::PredictArguments>();
   runner::add_predict_options(*command, *arguments);
   command->footer(kPredictFooter);

@@ -85,8 +85,8 @@ void refuse_other_flags_beside_nodes(const NodeFlags& flags) {
     return;
   }
   refuse(
-      "--nodes {} says how many nodes there are, which this is and where they meet; leave out --nnodes, --node_rank, "
-      "--master_*, --rdzv_*, --standalone and --max_restarts",
+      "--nodes {} gives the number of nodes, the number of this one and their rendezvous; leave out --nnodes, "
+      "--node_rank, --master_*, --rdzv_*, --standalone and --max_restarts",
       flags.nodes);
 }
 
@@ -110,7 +110,7 @@ void check(const NodeFlags& flags) {
   if (backend == "etcd-v2") {
     refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not supported; version 3 is, as --rdzv_backend etcd");
   }
-  refuse("--rdzv_backend '{}' is none that there is; there are static, c10d and etcd", backend);
+  refuse("there is no --rdzv_backend '{}'; there are static, c10d and etcd", backend);
 }
 
 /// Whether RANK and WORLD_SIZE are set by hand in a shell, where no outer launcher started several launchers.
@@ -144,7 +144,7 @@ int given_node_rank(const NodeFlags& flags) { return parse_node_rank(flags, node
 std::optional<Endpoint> endpoint_of(const NodeFlags& flags, std::uint16_t default_port) {
   if (!flags.rdzv_endpoint.empty()) {
     if (flags.master_addr || flags.master_port) {
-      refuse("--rdzv_endpoint and --master_addr or --master_port say the same; give one of them");
+      refuse("--rdzv_endpoint and --master_addr or --master_port mean the same; give one of them");
     }
     return parse_endpoint(flags.rdzv_endpoint, default_port);
   }
@@ -160,7 +160,7 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
                                    "Addresses of all nodes, node 0 first: the same command on each of them and nothing "
                                    "else");
   nodes->type_name("A,B,...");
-  command.add_option("--ctrl-port,--ctrl_port", flags.ctrl_port, "With --nodes: port of node 0 where the nodes meet")
+  command.add_option("--ctrl-port,--ctrl_port", flags.ctrl_port, "With --nodes: port of the rendezvous on node 0")
       ->type_name("PORT")
       ->needs(nodes);
   const auto add = [&](const std::string& name, auto& value, const std::string& about, const std::string& type) {
@@ -177,13 +177,13 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "N|MIN:MAX");
   add("--node-rank,--node_rank", flags.node_rank, "The number of this node (static)", "N");
   add("--master-addr,--master_addr", flags.master_addr, "Address of node 0 (static)", "HOST");
-  add("--master-port,--master_port", flags.master_port, "Port of node 0 where the nodes meet (default: 29500)", "PORT");
+  add("--master-port,--master_port", flags.master_port, "Port of the rendezvous on node 0 (default: 29500)", "PORT");
   add("--rdzv-backend,--rdzv_backend", flags.rdzv_backend,
-      "static (nodes with given numbers; default), c10d (one of the launchers holds the store where they meet), etcd "
-      "(an etcd does, so that any launcher may be lost)",
+      "static (nodes with given numbers; default), c10d (one of the launchers holds the rendezvous store), etcd (an "
+      "etcd does, so that any launcher may be lost)",
       "NAME");
   add("--rdzv-endpoint,--rdzv_endpoint", flags.rdzv_endpoint,
-      "Where the nodes meet, the same on all of them (port by default: 29400 for c10d, 2379 for etcd, of which "
+      "The rendezvous of the nodes, the same on all of them (port by default: 29400 for c10d, 2379 for etcd, of which "
       "several servers may be given with commas)",
       "HOST[:PORT]");
   add("--rdzv-id,--rdzv_id", flags.rdzv_id, "Name of the job, the same on all nodes", "NAME");
@@ -191,7 +191,7 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "is_host, join_timeout, last_call_timeout, replace_timeout, close_timeout, read_timeout, keep_alive_interval, "
       "keep_alive_max_attempt; for etcd: lease, protocol, ca_cert, ssl_cert, ssl_cert_key",
       "KEY=VALUE,...");
-  command.add_flag("--standalone", flags.standalone, "The whole job is here, whatever the --rdzv_* flags say");
+  command.add_flag("--standalone", flags.standalone, "The whole job is on this node; --rdzv_* flags are ignored");
   add("--max-restarts,--max_restarts", flags.max_restarts,
       "How many ranks may be replaced after they were lost, and how often all ranks are restarted where that does "
       "not help or the program cannot do it (default: 3 replacements, and all ranks are not restarted)",
@@ -257,12 +257,13 @@ void add_msrun_flags(CLI::App& command, MsrunFlags& flags) {
   };
   add("--worker-num", flags.worker_num, "How many ranks the whole job has", "N");
   add("--local-worker-num", flags.local_worker_num,
-      "How many of them this node has: as --nproc-per-node. Nodes without --node-rank get their numbers when they meet",
+      "How many of them this node has: as --nproc-per-node. Nodes without --node-rank get their numbers at the "
+      "rendezvous",
       "N");
   add("--join", flags.join, "True: the launcher waits for the ranks, as it always does here", "True|False");
   add("--cluster-time-out", flags.cluster_time_out, "Seconds that nodes wait for each other; negative: without limit",
       "SECONDS");
-  add("--bind-core", flags.bind_core, "False; True: ranks are not bound to cores here, and a line says so",
+  add("--bind-core", flags.bind_core, "False; True: ranks are not bound to cores here, and a line reports it",
       "True|False");
 }
 
@@ -319,7 +320,7 @@ std::vector<HostSlots> read_hosts(const NodeFlags& flags, const Environment& env
   }
   if (auto allocated = find_allocated_hosts(environment)) return std::move(allocated->hosts);
   refuse(
-      "--hosts auto: no batch system says which hosts there are (PBS_NODEFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, "
+      "--hosts auto: no batch system lists the hosts (PBS_NODEFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, "
       "LSB_HOSTS, PE_HOSTFILE, LOADL_HOSTFILE and SLURM_JOB_NODELIST are not set); give --hosts A:N,B:N or --hostfile");
 }
 
@@ -334,11 +335,11 @@ int own_index(const std::vector<HostSlots>& hosts, const Environment& environmen
 
 void apply_hosts(NodeFlags& nodes, std::string& processes, const Environment& environment) {
   if (nodes.hosts.empty() && nodes.hostfile.empty()) return;
-  if (!nodes.hosts.empty() && !nodes.hostfile.empty()) refuse("--hosts and --hostfile say the same; give one of them");
+  if (!nodes.hosts.empty() && !nodes.hostfile.empty()) refuse("--hosts and --hostfile mean the same; give one of them");
   if (names_nodes(nodes) || nodes.node_rank || nodes.master_addr) {
     refuse(
-        "--hosts and --hostfile say how many nodes there are, which this is and where they meet; leave out --nodes, "
-        "--nnodes, --node_rank, --master_addr, --standalone and --rdzv_*");
+        "--hosts and --hostfile give the number of nodes, the number of this one and their rendezvous; leave out "
+        "--nodes, --nnodes, --node_rank, --master_addr, --standalone and --rdzv_*");
   }
   const auto hosts = read_hosts(nodes, environment);
   const auto own = static_cast<std::size_t>(own_index(hosts, environment));
@@ -402,7 +403,7 @@ std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const En
   if (!refuses) return what + ", because --nnodes is 1 (--standalone: it is meant so)";
   fail(ErrorKind::environment, "run",
        "{}. For one job start the program without 'lockstep run', or one launcher on each node with --nnodes {} (and "
-       "--node_rank, --master_addr); where {} separate jobs are meant, say --standalone",
+       "--node_rank, --master_addr); where {} separate jobs are meant, give --standalone",
        what, outer->size, outer->size);
 }
 

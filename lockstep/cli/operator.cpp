@@ -26,18 +26,16 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kOperatorFooter =
-    "Watches LockstepJobs, makes their Pods, Service, ConfigMap and certificates, restarts what fails, and writes how "
-    "far\n"
-    "they are into their status. It can be killed at any time: the next one goes on. Several may run; one of them "
-    "acts.\n"
-    "docs/kubernetes.md tells more.\n"
+    "Watches LockstepJobs, makes their Pods, Service, ConfigMap and certificates, restarts what fails, and writes\n"
+    "their progress into their status. It can be killed at any time: the next one goes on. Several may run; one of\n"
+    "them acts. docs/kubernetes.md describes it.\n"
     "\n"
     "Exit code: 0 after SIGTERM or SIGINT, 1 when another operator has taken over, or the API server refuses this one, "
     "2\n"
     "when the command line or the kubeconfig is wrong.\n"
     "\n"
     "Examples:\n"
-    "  lockstep operator --print-crd | kubectl apply -f -     teach the cluster what a LockstepJob is\n"
+    "  lockstep operator --print-crd | kubectl apply -f -     install the resource LockstepJob\n"
     "  lockstep operator                                      for all namespaces, as the current user of kubectl\n"
     "  lockstep operator --namespace team-a                   for one\n"
     "  lockstep operator manifests --out deploy               files that install it in a cluster";
@@ -173,14 +171,14 @@ void add_operator(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--progress-seconds", arguments->progress_seconds,
-                   "How often a job's scheduler is asked for its step, but not more than two jobs a second; 0: never")
+                   "How often the step is read from a job's scheduler, but not more than two jobs a second; 0: never")
       ->check(CLI::Range(0, 3600))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--no-leader-election", arguments->no_election, "Act without a Lease: there is no other operator");
   command
       ->add_option("--lease-seconds", arguments->lease_seconds,
-                   "A leader that is silent for so long has lost the Lease")
+                   "A leader that is silent for this long has lost the Lease")
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("N")
       ->capture_default_str();

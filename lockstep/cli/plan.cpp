@@ -14,6 +14,7 @@
 #include <lockstep/plan/tables/table_advice.h>
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_step.h>
@@ -151,14 +152,14 @@ std::vector<int> sizes_of(std::string_view text) {
 int devices_of(const PlanArguments& arguments, const std::optional<std::vector<int>>& mesh) {
   const int of_mesh = mesh ? std::accumulate(mesh->begin(), mesh->end(), 1, std::multiplies<>()) : 0;
   if (mesh && arguments.devices && *arguments.devices != of_mesh) {
-    fail(ErrorKind::invalid_argument, "plan", "--mesh {} has {} devices, but --devices says {}; give one of them",
+    fail(ErrorKind::invalid_argument, "plan", "--mesh {} has {} devices, but --devices is {}; give one of them",
          arguments.mesh, of_mesh, *arguments.devices);
   }
   if (mesh) return of_mesh;
   if (arguments.devices) return *arguments.devices;
-  if (!arguments.cluster.empty()) return plan::load_cluster(arguments.cluster).devices();
+  if (!arguments.cluster.empty()) return plan::load_cluster(arguments.cluster, train::refused_words()).devices();
   fail(ErrorKind::invalid_argument, "plan",
-       "for how many devices? Give --devices 16, a mesh such as --mesh 2x8, or a --cluster that says it");
+       "the number of devices is missing: give --devices 16, a mesh such as --mesh 2x8, or a --cluster that has it");
 }
 
 // What is planned for: the devices that the arguments name, and the cluster that they are in.
@@ -169,7 +170,7 @@ struct Place {
 
 Place place_of(const PlanArguments& arguments) {
   if (arguments.config.empty() == arguments.gpt.empty()) {
-    fail(ErrorKind::invalid_argument, "plan", "what shall be planned? Give either --config FILE or --gpt SIZES");
+    fail(ErrorKind::invalid_argument, "plan", "there is nothing to plan: give either --config FILE or --gpt SIZES");
   }
   Place place;
   if (!arguments.mesh.empty()) place.mesh = sizes_of(arguments.mesh);

@@ -51,8 +51,8 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
       ->group(kGroup);
   command
       .add_option("--local-rank-name", flags.local_rank_option,
-                  "What PROGRAM calls it (local-rank; scripts for PyTorch 1 want local_rank). Given, programs that are "
-                  "not Python get it too")
+                  "What PROGRAM calls it (local-rank; scripts for PyTorch 1 expect local_rank). Given, programs that "
+                  "are not Python get it too")
       ->type_name("NAME")
       ->group(kGroup);
 }
@@ -165,8 +165,8 @@ void check_torchrun_flags(const TorchrunFlags& flags) {
   }
   if (!flags.logs_specs.empty() && flags.logs_specs != "default") {
     fail(ErrorKind::invalid_argument, "run",
-         "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, --redirects "
-         "and --tee say where output goes",
+         "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, "
+         "--redirects and --tee set where output goes",
          flags.logs_specs);
   }
   if (flags.numa_binding.empty()) return;

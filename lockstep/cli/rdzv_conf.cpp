@@ -105,7 +105,7 @@ void apply(const std::string& text, const std::string& setting, RdzvConf& conf) 
     if (name == key) return setter(conf, key, value);
     names.push_back(name);
   }
-  refuse("--rdzv_conf '{}': '{}' is not a setting that there is{}", text, setting, did_you_mean(key, names));
+  refuse("--rdzv_conf '{}': there is no setting '{}'{}", text, setting, did_you_mean(key, names));
 }
 
 }  // namespace

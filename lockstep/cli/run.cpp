@@ -185,8 +185,8 @@ void refuse_bare_command(const CLI::App& app, const cluster::LaunchOptions& opti
       options.program.kind != cluster::ProgramKind::module && options.program.kind != cluster::ProgramKind::script;
   if (commands.empty() || !by_itself || is_there(name, options.environment)) return;
   refuse(
-      "there is no program '{}' in PATH; did you mean 'lockstep run ... lockstep {} ...'? What comes behind the "
-      "flags is a program, and lockstep is one",
+      "there is no program '{}' in PATH; did you mean 'lockstep run ... lockstep {} ...'? The word after the flags is "
+      "a program, and lockstep is one",
       name, name);
 }
 

@@ -26,28 +26,26 @@ constexpr const char* kFlags =
     "theirs is a number other than 0.\n";
 
 constexpr const char* kRunFooter =
-    "Each rank gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, ...), so C++ programs that "
-    "call\n"
-    "lockstep::init() and Python scripts that call torch.distributed.init_process_group() both work. The ranks meet at "
-    "a\n"
-    "store that this launcher hosts on a free port of its own: several jobs on one machine never collide.\n"
+    "Each rank gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, ...), so C++ programs that\n"
+    "call lockstep::init() and Python scripts that call torch.distributed.init_process_group() both work. The ranks'\n"
+    "rendezvous is a store that this launcher hosts on a free port of its own: several jobs on one machine never\n"
+    "collide.\n"
     "\n"
     "Everything after PROGRAM belongs to the program; 'lockstep' as PROGRAM is this same binary. In its arguments\n"
     "'${local_rank}' is replaced by the rank's. Ranks read nothing from the terminal.\n"
     "\n"
-    "On several nodes give the command on each: the same with --rdzv_backend c10d and --rdzv_endpoint (nodes may come\n"
-    "and go with --nnodes MIN:MAX), its own --node_rank with --nnodes and the address of node 0, or the same with\n"
+    "On several nodes give the command on each: the same with --rdzv_backend c10d and --rdzv_endpoint (nodes may join\n"
+    "and leave with --nnodes MIN:MAX), its own --node_rank with --nnodes and the address of node 0, or the same with\n"
     "--nodes and --ctrl_port. Between hosts set LOCKSTEP_STORE_SECRET to the same text on all nodes, or, in a network\n"
-    "that is the job's alone, LOCKSTEP_ALLOW_INSECURE=1. With --max_restarts all ranks of all nodes are restarted "
-    "when\n"
-    "one has failed and cannot be replaced alone.\n"
+    "that is the job's alone, LOCKSTEP_ALLOW_INSECURE=1. With --max_restarts all ranks of all nodes are restarted\n"
+    "when one has failed and cannot be replaced alone.\n"
     "\n"
     "If a rank of a program that can go on from memory ('lockstep train') is killed, crashes or hangs, it alone is\n"
-    "started again; the others keep their processes, and no completed step is lost (--max-restarts, --on-loss).\n"
-    "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first\n"
-    "failing rank's reason is printed. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGQUIT are passed on to the ranks, which\n"
-    "have the grace period to end; a second one kills them. SIGUSR1 is passed on and nothing more. Ranks of\n"
-    "'lockstep train' save a checkpoint after the step they are in. No process is left behind.\n"
+    "started again; the others keep their processes, and no completed step is lost (--max-restarts, --on-loss). If a\n"
+    "rank fails, the others get SIGTERM, after the grace period they are killed, and the first failing rank's reason\n"
+    "is printed. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGQUIT are passed on to the ranks, which have the grace period\n"
+    "to end; a second one kills them. SIGUSR1 is passed on and nothing more. Ranks of 'lockstep train' save a\n"
+    "checkpoint after the step they are in. No process is left behind.\n"
     "\n"
     "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N), on all\n"
     "nodes; 75 when 'lockstep train' was ended by SIGTERM or SIGUSR1 and goes on when it is started again.\n"
@@ -63,9 +61,8 @@ constexpr const char* kRunFooter =
     "  lockstep run --nnodes 2 --node_rank 1 --master_addr 10.0.0.1 --master_port 6060 --nproc_per_node 2 ./my_program";
 
 constexpr const char* kLaunchFooter =
-    "The same as 'lockstep run', but as torch.distributed.launch does it: without --use_env each rank gets "
-    "--local-rank=N\n"
-    "as its first argument, besides the environment. 'lockstep run --help' says the rest.\n"
+    "The same as 'lockstep run', but as torch.distributed.launch does it: without --use_env each rank gets\n"
+    "--local-rank=N as its first argument, besides the environment. 'lockstep run --help' describes the rest.\n"
     "\n"
     "Examples:\n"
     "  lockstep launch --nproc_per_node 2 train.py --epochs 3                   # train.py --local-rank=N --epochs 3\n"
@@ -118,7 +115,7 @@ void add_run_help(CLI::App& command, LaunchStyle style) {
 
 std::chrono::milliseconds grace_of(const RunArguments& arguments, const Environment& environment) {
   if (!arguments.grace.empty() && !arguments.shutdown_timeout.empty()) {
-    fail(ErrorKind::invalid_argument, "run", "--grace and --shutdown_timeout say the same; give one of them");
+    fail(ErrorKind::invalid_argument, "run", "--grace and --shutdown_timeout mean the same; give one of them");
   }
   constexpr std::string_view kVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const auto inherited = find(environment, kVariable).value_or("");
@@ -168,12 +165,12 @@ void add_node_group(CLI::App& command, NodeFlags& flags) {
   const std::string unsorted = command.option_defaults()->get_group();
   for (CLI::Option* option : command.get_options({})) {
     if (option != command.get_help_ptr() && option->get_group() == unsorted)
-      option->group("Nodes, and where they meet");
+      option->group("Nodes, and their rendezvous");
   }
 }
 
 void add_ending_flags(CLI::App& command, RunArguments& arguments) {
-  command.add_option("--grace", arguments.grace, "Seconds from asking ranks to end to killing them")
+  command.add_option("--grace", arguments.grace, "Seconds from SIGTERM to SIGKILL for the ranks")
       ->type_name("SECONDS")
       ->default_str("30")
       ->group("Ending");
@@ -192,9 +189,10 @@ void add_ending_flags(CLI::App& command, RunArguments& arguments) {
 }  // namespace
 
 RunCommand add_run_command(CLI::App& app, LaunchStyle style) {
-  CLI::App* command = style == LaunchStyle::run
-                          ? app.add_subcommand("run", "Start N ranks of any program on this machine")
-                          : app.add_subcommand("launch", "The same, and pass --local-rank=N to a script that wants it");
+  CLI::App* command =
+      style == LaunchStyle::run
+          ? app.add_subcommand("run", "Start N ranks of any program on this machine")
+          : app.add_subcommand("launch", "The same, and pass --local-rank=N to a script that expects it");
   const auto arguments = std::make_shared<RunArguments>();
   command
       ->add_option("--nproc-per-node", arguments->processes,
@@ -253,7 +251,7 @@ std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle s
   const bool passes_none = options.program.local_rank_option.empty() && name != here.whole_program;
   if (style == LaunchStyle::launch && !arguments.program.use_env && passes_none) {
     remarks.push_back(
-        fmt::format("{} is not Python and gets no --local-rank=N; LOCAL_RANK says the same (--use_env). "
+        fmt::format("{} is not Python and gets no --local-rank=N; LOCAL_RANK has the same value (--use_env). "
                     "--local_rank_name NAME passes it all the same",
                     name));
   }

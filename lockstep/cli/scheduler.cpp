@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* kSchedulerFooter =
     "The workers are 'lockstep train' (or any program that calls lockstep::init) with MS_ROLE=MS_WORKER and the same\n"
-    "MS_SCHED_HOST, MS_SCHED_PORT and MS_WORKER_NUM; who starts first does not matter. 'lockstep train' with\n"
-    "MS_ROLE=MS_SCHED is this command. It ends with the job. docs/scheduler.md tells more.\n"
+    "MS_SCHED_HOST, MS_SCHED_PORT and MS_WORKER_NUM; they may start in any order. 'lockstep train' with\n"
+    "MS_ROLE=MS_SCHED is this command. It ends with the job. docs/scheduler.md describes it.\n"
     "\n"
     "Its port also answers 'lockstep status' and 'curl http://HOST:PORT/v1/status'.\n"
     "\n"
@@ -21,12 +21,12 @@ constexpr const char* kSchedulerFooter =
     "Examples:\n"
     "  MS_WORKER_NUM=8 MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=6667 lockstep scheduler\n"
     "  lockstep scheduler cluster.worker_num=8 cluster.sched_host=127.0.0.1 cluster.sched_port=6667\n"
-    "  lockstep scheduler --config run.yaml                    what its section 'cluster' says";
+    "  lockstep scheduler --config run.yaml                    with the settings of its section 'cluster'";
 
 }  // namespace
 
 void add_scheduler(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("scheduler", "Bring the workers of a job together that has no launcher");
+  CLI::App* command = app.add_subcommand("scheduler", "Bring together the workers of a job that has no launcher");
   const auto config = add_cluster_config(*command);
   command->footer(kSchedulerFooter);
   command->callback([=, &chosen] { chosen = [=] { return runner::run_scheduler(read_cluster_options(*config)); }; });

@@ -17,11 +17,10 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kStatusFooter =
-    "Asks the scheduler at MS_SCHED_HOST and MS_SCHED_PORT, or where the section 'cluster' of --config says. With TLS "
-    "it\n"
-    "shows this machine's client certificate, as a worker does.\n"
+    "Reads the status of the scheduler at MS_SCHED_HOST and MS_SCHED_PORT, or at the address in the section 'cluster'\n"
+    "of --config. With TLS it shows this machine's client certificate, as a worker does.\n"
     "\n"
-    "Exit code: 0 when the scheduler answered, 1 when it did not, 2 when it is not said where it is.\n"
+    "Exit code: 0 when the scheduler answered, 1 when it did not, 2 when its address is not given.\n"
     "\n"
     "Examples:\n"
     "  MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=6667 lockstep status\n"
@@ -35,7 +34,7 @@ int show_status(const ClusterConfig& config, bool json) {
   if ((!options.sched_host && !find(environment, "MS_SCHED_HOST")) ||
       (!options.sched_port && !find(environment, "MS_SCHED_PORT"))) {
     fail(ErrorKind::environment, "status",
-         "it is not said where the scheduler is: set MS_SCHED_HOST and MS_SCHED_PORT as its job has them, or give "
+         "the scheduler's address is not given: set MS_SCHED_HOST and MS_SCHED_PORT as its job has them, or give "
          "cluster.sched_host=HOST cluster.sched_port=PORT");
   }
   environment.erase("MS_ENABLE_RECOVERY");
@@ -50,7 +49,7 @@ int show_status(const ClusterConfig& config, bool json) {
 }  // namespace
 
 void add_status(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("status", "Show what a scheduler knows of its workers");
+  CLI::App* command = app.add_subcommand("status", "Show the state of a scheduler and its workers");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "The JSON document of GET /v1/status (docs/scheduler.md) instead of a table");
   const auto config = add_cluster_config(*command);

@@ -20,11 +20,9 @@ namespace {
 
 constexpr const char* kTrainFooter =
     "The same command works alone, under 'lockstep run', mpirun and srun, with torchrun's variables set by hand, from\n"
-    "a rank table, on each node of parallel.nodes, in a cloud's containers, and with MS_ROLE, which makes it a worker "
-    "or\n"
-    "the scheduler (docs/scheduler.md). Its first line says which rank it is, with --verbose also from which "
-    "variables\n"
-    "it knows.\n"
+    "a rank table, on each node of parallel.nodes, in a cloud's containers, and with MS_ROLE, which makes it a worker\n"
+    "or the scheduler (docs/scheduler.md). Its first line has its rank, with --verbose also the variables that gave\n"
+    "it.\n"
     "\n"
     "Results go to system.work_dir: result.json, metrics.jsonl, loss.svg, log/rank.N, checkpoints/, model.safetensors. "
     "A run\n"
@@ -77,7 +75,7 @@ int train_or_describe(const TrainArguments& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file says");
+  CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file describes it");
   const auto arguments = std::make_shared<TrainArguments>();
   runner::add_program_options(*command, *arguments);
   command->add_flag("--verify-plan,--verify_plan", arguments->verify_plan,

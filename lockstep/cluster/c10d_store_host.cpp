@@ -99,7 +99,7 @@ C10dStoreHost::C10dStoreHost(const std::vector<std::string>& addresses) {
     process_.emplace(child);
     port_ = listening.port;
   } catch (const std::exception& error) {
-    fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
+    fail(ErrorKind::io, "launch", "cannot host the rendezvous store of the ranks: {}", error.what());
   }
 }
 

@@ -21,7 +21,7 @@ LockstepStoreHost::LockstepStoreHost(const std::string& host, std::vector<std::s
     options.tls = net::find_peer_tls(current_environment());
     server_ = std::make_unique<store::Server>(std::move(options));
   } catch (const std::exception& error) {
-    fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
+    fail(ErrorKind::io, "launch", "cannot host the rendezvous store of the ranks: {}", error.what());
   }
   address_.place = host_and_port(host, server_->port());
 }

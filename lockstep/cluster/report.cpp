@@ -44,8 +44,8 @@ std::string indented(std::string_view text, std::string_view margin) {
 std::string describe_reason(const RankEnd& end) {
   if (end.note) return fmt::format("  reason: {}\n", indented(end.note->message, "          "));
   if (!end.cause.empty()) {
-    return fmt::format(
-        "  reason: {}; a smaller batch or fewer ranks on a node need less, or the job gets more memory\n", end.cause);
+    return fmt::format("  reason: {}; use a smaller batch or fewer ranks on a node, or give the job more memory\n",
+                       end.cause);
   }
   if (end.last_lines.empty()) return "  reason: it left none, neither an error file nor a line on stderr\n";
   std::string text = "  reason: it left no error file; the last it wrote to stderr:\n";

@@ -91,7 +91,7 @@ std::optional<ErrorKind> kind_named(std::string_view text) {
   if (end.note) {
     fail(kind_named(end.note->kind).value_or(ErrorKind::peer_lost), "spawn", "{} failed: {}", who, end.note->message);
   }
-  fail(ErrorKind::peer_lost, "spawn", "{} ended with {} and left no reason", who, describe(end.status));
+  fail(ErrorKind::peer_lost, "spawn", "{} ended with {} and reported no reason", who, describe(end.status));
 }
 
 }  // namespace

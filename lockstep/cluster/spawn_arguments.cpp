@@ -29,7 +29,8 @@ void check(const SpawnOptions& options) {
   }
   if (options.nodes > 1 && options.init_method.empty()) {
     fail(ErrorKind::invalid_argument, kWhere,
-         "--world_size {} needs --init_method, where the nodes meet, e.g. tcp://ADDRESS_OF_NODE_0:6060", options.nodes);
+         "--world_size {} needs --init_method, the rendezvous of the nodes, e.g. tcp://ADDRESS_OF_NODE_0:6060",
+         options.nodes);
   }
 }
 

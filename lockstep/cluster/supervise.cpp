@@ -220,7 +220,8 @@ void Supervisor::watch_output(Poller& poller, RankStream& stream) {
     const auto failure = stream.take_log_failure();
     if (!failure || std::exchange(log_failed_, true)) return;  // one full disk makes all of them fail
     consoles_.err.append(fmt::format(
-        "lockstep run: cannot write {}; the job goes on, and what a file has not got is shown here\n", *failure));
+        "lockstep run: cannot write {}; the job goes on, and output that is missing in a file is shown here\n",
+        *failure));
   });
 }
 
@@ -382,7 +383,8 @@ void Supervisor::tell_who_is_slow() {
   if (running.empty() || !ending_.deadline()) return;
   const auto left = std::chrono::ceil<std::chrono::seconds>(*ending_.deadline() - now);
   consoles_.err.append(fmt::format(
-      "lockstep run: waiting for {} to end, asked by {} {} s ago; killed in {} s (--grace), or at the next signal\n",
+      "lockstep run: waiting for {} to end, after {} {} s ago; they are killed in {} s (--grace), or at the next "
+      "signal\n",
       names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
   // Other ranks failed, perhaps because these hang. A rank that ends on request may be saving its work.
   if (!failed_) return;

@@ -96,9 +96,8 @@ void check_shares(const JobFacts& job, const Facts& host, std::vector<Finding>& 
   }
   constexpr auto kFix =
       "start as many ranks as there are devices (lockstep run --nproc-per-node gpu), and give all ranks of the host "
-      "the "
-      "same CUDA_VISIBLE_DEVICES or each another; to share one on purpose, use backend staged (docs/gpus.md); jobs on "
-      "CPUs need nothing";
+      "the same CUDA_VISIBLE_DEVICES or each a different one; to share one on purpose, use backend staged "
+      "(docs/gpus.md); jobs on CPUs need nothing";
   if (!without.empty()) {
     findings.push_back(warning(place(job, host),
                                fmt::format("{} ranks and {} device{}: NCCL needs a device for each rank, and rank{} {} "

@@ -62,7 +62,7 @@ std::vector<Finding> check_links(const JobFacts& job) {
         {Severity::error, "links", fmt::format("{} -> {}", place(job, *from), place(job, *to)),
          fmt::format(
              "host {} cannot connect to host {} at {}: {}{}", from->host, to->host, words(*to), link.problem,
-             works_the_other_way(job, link) ? ". The other way works, but not every job gets by with that" : ""),
+             works_the_other_way(job, link) ? ". The other direction works, but that is not enough for every job" : ""),
          fix_of_link(job, *from, *to, link.problem.starts_with(kNoAnswer))});
   }
   return findings;
@@ -81,8 +81,8 @@ std::vector<Finding> check_clocks(const JobFacts& job) {
         {Severity::warning, "clocks", fmt::format("{} -> {}", place(job, *from), place(job, *to)),
          fmt::format("the clock of host {} is {:.1f} s {} that of host {}", to->host, std::abs(link.clock_ahead),
                      link.clock_ahead > 0 ? "ahead of" : "behind", from->host),
-         "set the clocks with NTP (timedatectl, chronyc); a job runs, but its logs and files cannot be "
-         "put in order"});
+         "set the clocks with NTP (timedatectl, chronyc); a job runs, but the times in its logs and files cannot be "
+         "compared"});
   }
   return findings;
 }

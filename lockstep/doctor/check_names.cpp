@@ -39,9 +39,9 @@ Finding unresolved(const JobFacts& job, const Facts& host, const Name& name) {
 
 Finding itself(const JobFacts& job, const Facts& host, const Name& name) {
   return {Severity::warning, kNames, place(job, host),
-          fmt::format("its name {} stands for {} on the host itself, which no other host can use", name.name,
+          fmt::format("its name {} resolves to {} on the host itself, which no other host can use", name.name,
                       list(name.addresses)),
-          "for jobs on several hosts let the name stand for the address of the network (in /etc/hosts, the line with "
+          "for jobs on several hosts let the name resolve to the address in the network (in /etc/hosts, the line with "
           "127.0.1.1), or always give numeric addresses"};
 }
 
@@ -82,7 +82,7 @@ void check_between(const JobFacts& job, std::vector<Finding>& findings) {
       if (!told.insert(a.name.name).second) continue;
       findings.push_back({a.name.name == job.master ? Severity::error : Severity::warning, kNames,
                           fmt::format("{} -> {}", place(job, *first), place(job, *second)),
-                          fmt::format("{} stands for {} on host {} and for {} on host {}", a.name.name,
+                          fmt::format("{} resolves to {} on host {} and to {} on host {}", a.name.name,
                                       list(a.name.addresses), first->host, list(b.name.addresses), second->host),
                           "make DNS or /etc/hosts the same on both, or give numeric addresses"});
     }

@@ -13,8 +13,7 @@ bool says(const JobFacts& job, std::string_view words) { return job.unmet.find(w
 std::string fix_of_rendezvous(const JobFacts& job, const Facts& host) {
   if (says(job, "does not resolve")) {
     return fmt::format(
-        "set MASTER_ADDR to the number of rank 0's address, or add the name {} to DNS or /etc/hosts on "
-        "host {}",
+        "set MASTER_ADDR to the numeric address of rank 0, or add the name {} to DNS or /etc/hosts on host {}",
         job.master, host.host);
   }
   if (says(job, "Connection refused")) {
@@ -29,7 +28,7 @@ std::string fix_of_rendezvous(const JobFacts& job, const Facts& host) {
   }
   if (says(job, "unreachable") || says(job, "No route to host")) {
     return fmt::format(
-        "host {} has no way to that address: see `ip route get {}` there, and give an address of rank "
+        "host {} has no route to that address: see `ip route get {}` there, and give an address of rank "
         "0's host in a network that both hosts have",
         host.host, job.master);
   }
@@ -65,10 +64,10 @@ std::vector<Finding> check_presence(const JobFacts& job) {
   const bool one = job.missing.size() == 1;
   return {
       {Severity::error, "presence", fmt::format("rank{} {}", one ? "" : "s", fmt::join(job.missing, ", ")),
-       fmt::format("{} of {} ranks did not come to where ranks meet{}{}", job.missing.size(), job.size,
+       fmt::format("{} of {} ranks did not reach the rendezvous{}{}", job.missing.size(), job.size,
                    job.master.empty() ? "" : ", at ", job.master),
-       fmt::format("read what {} printed: a rank that cannot reach the rendezvous says why. If it printed nothing, it "
-                   "was not started, or with another address, port or world size",
+       fmt::format("read what {} printed: a rank that cannot reach the rendezvous prints why. If it printed nothing, "
+                   "it was not started, or with another address, port or world size",
                    one ? "it" : "they")}};
 }
 
@@ -76,11 +75,11 @@ std::vector<Finding> check_port(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Facts& facts : job.ranks) {
     if (!facts.port || facts.port->problem.empty()) continue;
-    findings.push_back({Severity::error, "port", place(job, facts),
-                        fmt::format("port {}, where the ranks are to meet, cannot be opened: {}", facts.port->number,
-                                    facts.port->problem),
-                        "stop that program, or choose a free port (MASTER_PORT, --master_port, ctrl_port), the same on "
-                        "all hosts; on one host 'lockstep run' chooses one itself"});
+    findings.push_back(
+        {Severity::error, "port", place(job, facts),
+         fmt::format("port {} of the rendezvous cannot be opened: {}", facts.port->number, facts.port->problem),
+         "stop that program, or choose a free port (MASTER_PORT, --master_port, ctrl_port), the same on "
+         "all hosts; on one host 'lockstep run' chooses one itself"});
   }
   return findings;
 }

@@ -155,7 +155,7 @@ std::string read_line(const UniqueFd& socket, const WaitLimit& wait_limit) {
 void judge_answer(Link& link, const Facts& to, const std::string& text, double before, double after) {
   const auto answer = decode_probe_answer(text);
   if (!answer) {
-    link.problem = text.empty() ? "it connected, but nothing came back" : "another program answered there";
+    link.problem = text.empty() ? "it connected, but got no answer" : "another program answered there";
     return;
   }
   if (answer->identity != to.identity || answer->rank != to.rank) {

@@ -103,7 +103,7 @@ std::string holder_of(std::uint16_t number) {
     std::getline(std::ifstream(entry->path() / "comm"), program);
     return fmt::format("{} (pid {})", program, pid);
   }
-  return "a program that this user may not look into (another user's, or outside this container)";
+  return "a program that this user may not inspect (another user's, or outside this container)";
 }
 
 }  // namespace

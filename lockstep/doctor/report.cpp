@@ -110,7 +110,7 @@ std::string print_findings(const Examination& examination) {
   }
   if (shown > kFullFindings) text += fmt::format("\nand {} more\n", shown - kFullFindings);
   if (shown == 0) {
-    text = fmt::format("\nnothing wrong with {} and the ways between hosts; {} of {} ranks were examined\n",
+    text = fmt::format("\nnothing is wrong with {} and the connections between hosts; {} of {} ranks were examined\n",
                        plural(hosts_of(examination.job).size(), "host"), examination.job.ranks.size(),
                        examination.job.size);
   }

@@ -17,7 +17,7 @@ namespace {
 Admission put_off(const Member& finished) {
   return {
       Verdict::put_off,
-      fmt::format("the job before is ending, as {} has finished its work; then this one needs a scheduler of its own",
+      fmt::format("the previous job is ending, as {} has finished its work; this one then needs a scheduler of its own",
                   describe(finished)),
       {}};
 }
@@ -36,7 +36,7 @@ Admission take_place(const Membership& membership, const Member& holder, const s
   if (membership.generation > 0 && !membership.recovery) {
     return {Verdict::refuse,
             fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
-                        "MS_ENABLE_RECOVERY=1 if it is to survive this",
+                        "MS_ENABLE_RECOVERY=1 if it shall survive such a loss",
                         describe(holder), how),
             {}};
   }
@@ -44,7 +44,7 @@ Admission take_place(const Membership& membership, const Member& holder, const s
 }
 
 Admission admit_known(const Membership& membership, const Applicant& applicant, const Member& holder, Time now) {
-  if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process is back", {}};
+  if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process has connected again", {}};
   const int turn = applicant.request.turn.value_or(0);
   if (turn > holder.turn) return take_place(membership, holder, "was on a node that is replaced");
   if (turn < holder.turn) return {Verdict::refuse, "its node was lost, and another one has its ranks", {}};
@@ -71,20 +71,34 @@ int count_of_role(const Membership& membership, bool server) {
   return static_cast<int>(std::ranges::count(membership.members, server, &Member::server));
 }
 
-Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
+// The place of a member that was connected to a scheduler which has died since: it may reconnect.
+Admission admit_for_unknown(const Membership& membership, const Member& holder, Time now) {
+  const auto since = now - holder.heard;
+  if (since >= membership.limits.heartbeat_limit) {
+    return take_place(membership, holder, fmt::format("has not reconnected for {:.0f} s", seconds_in(since)));
+  }
+  return {Verdict::challenge,
+          fmt::format("{} may be alive: it has {:.0f} s to reconnect", describe(holder),
+                      std::ceil(seconds_in(membership.limits.heartbeat_limit - since))),
+          {}};
+}
+
+Admission admit_unknown(const Membership& membership, const Applicant& applicant, Time now) {
   if (applicant.request.generation > 0) {
-    return {Verdict::refuse, "its place was given to another worker while it was away", {}};
+    return {Verdict::refuse, "its place was given to another worker while it was disconnected", {}};
   }
   const bool server = applicant.request.server;
   const int servers = membership.members.empty() ? applicant.request.servers.value_or(0) : membership.servers;
   const int places = server ? servers : membership.wanted - membership.servers;
   if (count_of_role(membership, server) < places) return {Verdict::welcome, "a place is free", {}};
+  const bool may_replace = membership.generation == 0 || membership.recovery;
+  const Member* unknown = nullptr;
   for (const Member& member : membership.members) {
-    if (member.server != server) continue;
-    if (member.link != Link::closed || member.phase == Phase::finished) continue;
-    if (membership.generation == 0 || membership.recovery)
-      return take_place(membership, member, "has lost its connection");
+    if (member.server != server || member.phase == Phase::finished || !may_replace) continue;
+    if (member.link == Link::closed) return take_place(membership, member, "has lost its connection");
+    if (member.link == Link::unknown && (unknown == nullptr || member.heard < unknown->heard)) unknown = &member;
   }
+  if (unknown != nullptr) return admit_for_unknown(membership, *unknown, now);
   const auto done = std::find_if(membership.members.begin(), membership.members.end(),
                                  [](const Member& member) { return member.phase == Phase::finished; });
   if (done != membership.members.end() && !membership.recovery) return put_off(*done);
@@ -133,7 +147,7 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   const Register& request = applicant.request;
   if (request.protocol != kProtocol) {
     return {Verdict::refuse,
-            fmt::format("it speaks version {} of the protocol, the scheduler version {}; use the same version of "
+            fmt::format("it uses version {} of the protocol, the scheduler version {}; use the same version of "
                         "Lockstep everywhere",
                         request.protocol, kProtocol),
             {}};
@@ -141,15 +155,14 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   if (request.node_id.empty() || request.life.empty()) return {Verdict::refuse, "it has no node id", {}};
   if (!request.job.empty() && request.job != membership.job) {
     return {Verdict::refuse,
-            "it belongs to a job that this scheduler does not know; a scheduler that is to take its workers back "
+            "it belongs to a job that this scheduler does not have; a scheduler that shall accept its workers again "
             "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
   if (const Member* before = find_older_self(membership, request)) {
-    return {
-        Verdict::welcome_back,
-        fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
-        before->node_id};
+    return {Verdict::welcome_back,
+            fmt::format("it has its place in generation {}, which the saved state does not have", request.generation),
+            before->node_id};
   }
   if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
     return {Verdict::refuse,
@@ -165,7 +178,8 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
                         holder->server ? "parameter server" : "worker"),
             {}};
   }
-  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant);
+  return holder != nullptr ? admit_known(membership, applicant, *holder, now)
+                           : admit_unknown(membership, applicant, now);
 }
 
 void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now) {
@@ -178,6 +192,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
     }
     member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
+    if (member->phase == Phase::running && !membership.broken) membership.broken = now;
     Member next;
     next.rank = member->rank;
     next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);

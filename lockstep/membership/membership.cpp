@@ -28,15 +28,15 @@ std::string names_of(const Membership& membership, bool (*which)(const Member&))
 std::optional<Ending> end_of_start(const Membership& membership, Time now) {
   // A launcher's ranks have their own time limit. They may never register: not all programs can continue from memory.
   if (membership.programs_follow || now - membership.changed < membership.limits.absence) return std::nullopt;
-  return Ending{false, fmt::format("{} of {} workers are there, and no other came for {:.0f} s; start the others, or "
-                                   "correct MS_WORKER_NUM, MS_SCHED_HOST and MS_SCHED_PORT where they run",
+  return Ending{false, fmt::format("{} of {} workers have registered, and no other did for {:.0f} s; start the "
+                                   "others, or correct MS_WORKER_NUM, MS_SCHED_HOST and MS_SCHED_PORT where they run",
                                    count_present(membership), membership.wanted, seconds_in(now - membership.changed))};
 }
 
 std::optional<Ending> end_of_recovery(const Membership& membership, Time now) {
   if (count_present(membership) == membership.wanted || now - membership.changed < membership.limits.absence)
     return std::nullopt;
-  return Ending{false, fmt::format("nobody came in the place of {} for {:.0f} s (first failure: {})",
+  return Ending{false, fmt::format("no process took the place of {} for {:.0f} s (first failure: {})",
                                    names_of(membership,
                                             [](const Member& m) { return is_missing(m) || m.phase == Phase::failed; }),
                                    seconds_in(now - membership.changed), membership.last_error)};
@@ -82,7 +82,7 @@ std::string describe_missing(const Membership& membership) {
     if (member == nullptr || member->link != Link::open) missing.push_back(rank);
   }
   if (missing.empty()) return {};
-  return fmt::format("rank{} {} ha{} not come", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+  return fmt::format("rank{} {} ha{} not registered", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
                      missing.size() == 1 ? "s" : "ve");
 }
 

@@ -32,7 +32,7 @@ constexpr std::uint64_t kLongestBody = 1024;  // limit for request bodies; our c
 constexpr std::size_t kLongestRead = std::size_t{64} * 1024;
 
 [[noreturn]] void fail_for(const ErrorCode& error, SSL* tls, const TlsTerms& terms) {
-  if (error == beast::error::timeout) fail(ErrorKind::timeout, "network", "{}", "nothing came in time");
+  if (error == beast::error::timeout) fail(ErrorKind::timeout, "network", "{}", "nothing was received in time");
   const auto kind = is_refusal(error) ? ErrorKind::environment : is_no_http(error) ? ErrorKind::data : ErrorKind::io;
   fail(kind, "network", "{}", reason_of(error, tls, terms));
 }

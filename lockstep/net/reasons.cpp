@@ -68,7 +68,7 @@ std::string about_certificate(SSL* tls, const TlsTerms& terms) {
     case X509_V_ERR_INVALID_PURPOSE: return "its certificate is not for this use: " + about_purpose(terms);
     case X509_V_ERR_INVALID_CA:
     case X509_V_ERR_KEYUSAGE_NO_CERTSIGN:
-      return "what signed its certificate is no authority: it may not sign certificates (" + text + ")";
+      return "the signer of its certificate is no authority: it may not sign certificates (" + text + ")";
     case X509_V_ERR_CRL_NOT_YET_VALID:
       return "the revocation list in crl_path here is not valid yet; compare the clocks";
     case X509_V_ERR_CRL_SIGNATURE_FAILURE:
@@ -88,24 +88,24 @@ std::string about_certificate(SSL* tls, const TlsTerms& terms) {
 // a certificate that is not valid yet.
 std::string about_alert(int alert, const std::string& text, SSL* tls, const TlsTerms& terms) {
   const std::string when = about_time(::SSL_get_certificate(tls));
-  constexpr auto wants_one = "it wants a certificate, and we showed none";
+  constexpr auto wants_one = "it requires a certificate, and we sent none";
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
       if (::SSL_get_certificate(tls) == nullptr) return wants_one;
-      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log says why" : when);
+      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log has the reason" : when);
     case SSL3_AD_UNSUPPORTED_CERTIFICATE:
       return "it refused our certificate, which is not for this use: " + about_purpose(terms);
-    case SSL3_AD_CERTIFICATE_REVOKED: return "it says that our certificate is revoked";
+    case SSL3_AD_CERTIFICATE_REVOKED: return "it reports that our certificate is revoked";
     case SSL3_AD_CERTIFICATE_EXPIRED:
       return when.empty() ? "something has expired there: ours is valid, so the revocation list" +
                                 std::string(terms.by_lockstep ? " (crl_path) or an authority (ca_cert_path)"
                                                               : " or an authority") +
                                 " of that side, or its clock is wrong"
-                          : "it says that our certificate has expired" + when + "; this side needs a new one";
+                          : "it reports that our certificate has expired" + when + "; this side needs a new one";
     case TLS1_AD_DECRYPT_ERROR:
       return "it cannot verify our certificate, which is by another authority, of the same name as the one " +
              std::string(terms.by_lockstep ? "in ca_cert_path there" : "that it trusts") + about_same_name(terms);
-    case TLS1_AD_UNKNOWN_CA: return "it does not know the authority that signed our certificate";
+    case TLS1_AD_UNKNOWN_CA: return "it does not trust the authority that signed our certificate";
     case TLS13_AD_CERTIFICATE_REQUIRED: return wants_one;
     case TLS1_AD_PROTOCOL_VERSION: return "no version of TLS suits both sides (" + text + ")";
     case SSL3_AD_HANDSHAKE_FAILURE: return "it found no cipher or certificate that suits both sides (" + text + ")";
@@ -124,11 +124,11 @@ std::string about_tls(unsigned long code, SSL* tls, const TlsTerms& terms) {
   if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text, tls, terms);
   switch (reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED: return about_certificate(tls, terms);
-    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it showed no certificate";
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it sent no certificate";
     case SSL_R_NO_SHARED_CIPHER: return "it offers no cipher that is allowed here (weak cipher)";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
-    case SSL_R_WRONG_SSL_VERSION: return "it speaks no TLS 1.2 or newer (" + text + ")";
+    case SSL_R_WRONG_SSL_VERSION: return "it does not support TLS 1.2 or newer (" + text + ")";
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_WRONG_VERSION_NUMBER: return "it does not speak TLS; " + about_no_tls(terms);
@@ -154,15 +154,15 @@ std::string reason_of(const boost::system::error_code& error, SSL* tls, const Tl
     return "it closed the connection in the middle of the TLS handshake; " + about_no_tls(terms);
   }
   if (closed) return "it closed the connection";
-  if (error == boost::beast::websocket::error::closed) return "it ended the conversation";
+  if (error == boost::beast::websocket::error::closed) return "it ended the session";
   if (error == boost::beast::websocket::error::message_too_big) return "it sent a message above the limit";
   if (error == boost::beast::websocket::error::upgrade_declined)
-    return "it refused to talk; does it have enable_ssl, or is it another program?";
+    return "it refused the session; does it have enable_ssl, or is it another program?";
   if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit ||
       error == boost::beast::http::error::buffer_overflow) {
     return "it sent a request above the limit";
   }
-  if (is_no_http(error)) return "it speaks no HTTP: " + error.message();
+  if (is_no_http(error)) return "it does not speak HTTP: " + error.message();
   if (tls != nullptr && error.category() == asio::error::get_ssl_category()) {
     return about_tls(static_cast<unsigned long>(error.value()), tls, terms);
   }

@@ -242,7 +242,8 @@ void await_handshake(TlsStream& stream, int socket, std::chrono::steady_clock::t
     const auto wait = stream.handshake();
     if (wait == TlsStream::Wait::nothing) return;
     const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left <= milliseconds(0)) fail(ErrorKind::timeout, "network", "its part of the TLS handshake did not come");
+    if (left <= milliseconds(0))
+      fail(ErrorKind::timeout, "network", "its part of the TLS handshake did not arrive in time");
     pollfd ready{socket, static_cast<short>(wait == TlsStream::Wait::to_write ? POLLOUT : POLLIN), 0};
     ::poll(&ready, 1, static_cast<int>(std::min(left, milliseconds(60'000)).count()));
   }

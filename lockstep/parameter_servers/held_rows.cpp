@@ -24,8 +24,7 @@ ServerMemory parse_memory(const std::string& text) {
   if (text == "new") return {};
   const bool remembers = text.ends_with('+');
   const auto step = parse_integer(text.substr(0, text.size() - (remembers ? 1 : 0)));
-  if (!step || *step < 0)
-    fail(ErrorKind::data, "recovery", "what a server says of its rows is not understood: {}", text);
+  if (!step || *step < 0) fail(ErrorKind::data, "recovery", "a server's report of its rows is invalid: {}", text);
   return {.has_rows = true, .step = *step, .remembers = remembers};
 }
 

@@ -47,7 +47,7 @@ class Serving {
         options_(options),
         clocks_(pairs.size(), rows.step, options.most_ahead.value_or(0)) {
     if (options.most_ahead && rows.parts.size() > 1) {
-      fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that come in one order");
+      fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that arrive in one order");
     }
     for (const auto& shard : rows.parts.front()) tables_.push_back(shard.table());
     pushes_.resize(rows.parts.size());
@@ -174,8 +174,8 @@ class Serving {
                              ? "waits for rows of " + tables_[static_cast<std::size_t>(header.table)].name
                              : std::string("has a request");
       fail(ErrorKind::timeout, "parameter server",
-           "server {}: worker {} {} after step {}, and the gradients of that step from worker(s) {} have not come in "
-           "{:.0f} s",
+           "server {}: worker {} {} after step {}, and the gradients of that step from worker(s) {} have not arrived "
+           "in {:.0f} s",
            options_.server, worker, waits, header.step, fmt::join(awaited(), ", "),
            std::chrono::duration<double>(options_.limit).count());
     }
@@ -184,7 +184,7 @@ class Serving {
 
   [[noreturn]] void wrong_step(std::size_t worker, const Header& header) const {
     fail(ErrorKind::mismatch, "parameter server",
-         "server {} has gradients for {} steps from worker {}, which asks as if after {}", options_.server,
+         "server {} has gradients for {} steps from worker {}, whose request follows step {}", options_.server,
          clocks_.of(worker), worker, header.step);
   }
 

@@ -37,7 +37,7 @@ HeaderWords encode(const Header& header) {
 Header decode(const HeaderWords& words, std::span<const TableSpec> tables) {
   if (words[0] != kMagic) refuse("is of another program or version");
   if (words[1] < static_cast<std::int64_t>(Request::pull) || words[1] > static_cast<std::int64_t>(Request::confirm)) {
-    refuse("is of kind {}, which there is not", words[1]);
+    refuse("is of the unknown kind {}", words[1]);
   }
   Header header{.request = static_cast<Request>(words[1]),
                 .step = words[2],
@@ -77,7 +77,7 @@ std::vector<PushedTable> decode_counts(std::span<const std::int64_t> words, cons
   std::int64_t left = header.ids, numbers = 0;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const auto used = words[2 * i], rows = words[2 * i + 1];
-    if (used != 0 && used != 1) refuse("says {} of the use of {}", used, tables[i].name);
+    if (used != 0 && used != 1) refuse("has {} for the use of {}", used, tables[i].name);
     if (rows < 0 || rows > left || (rows > 0 && used == 0)) refuse("has {} rows of {}", rows, tables[i].name);
     left -= rows;
     if (rows > (kMostNumbers - numbers) / tables[i].dim) refuse("has more than {} numbers", kMostNumbers);

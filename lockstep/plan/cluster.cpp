@@ -88,9 +88,9 @@ Cluster cluster_of(const ClusterFields& fields) {
 
 }  // namespace
 
-Cluster read_cluster(const ConfigSource& source) {
+Cluster read_cluster(const ConfigSource& source, const ForeignWords& words) {
   auto fields = fields_of({});
-  read_config(source, fields);
+  read_fields(source.root, "", words, [&](ConfigFields& visited) { describe(visited, fields); });
   if (fields.nodes * fields.devices_per_node > kMostDevices) {
     const auto* nodes = source.root.find("nodes");
     throw Error(
@@ -102,7 +102,9 @@ Cluster read_cluster(const ConfigSource& source) {
   return cluster_of(fields);
 }
 
-Cluster load_cluster(const std::filesystem::path& path) { return read_cluster(load_config(path)); }
+Cluster load_cluster(const std::filesystem::path& path, const ForeignWords& words) {
+  return read_cluster(load_config(path), words);
+}
 
 std::string print_cluster(const Cluster& cluster) { return print_config(fields_of(cluster)); }
 

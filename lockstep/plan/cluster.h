@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/base/foreign_words.h>
 #include <lockstep/plan/units.h>
 
 #include <cstdint>
@@ -52,10 +53,11 @@ inline constexpr int kMostDevices = 10'000;
 ///   inter_node: {bandwidth: 25e9, latency: 1e-5}
 ///   overlap: 0.9
 ///
-/// Error(config) with file and line for unknown keys, numbers out of range, and more than 10,000 devices.
-Cluster read_cluster(const ConfigSource& source);
+/// Error(config) with file and line for unknown keys, of which `words` are translated, numbers out of range, and more
+/// than 10,000 devices.
+Cluster read_cluster(const ConfigSource& source, const ForeignWords& words = {});
 /// The same from a file. Error(config) when it cannot be read.
-Cluster load_cluster(const std::filesystem::path& path);
+Cluster load_cluster(const std::filesystem::path& path, const ForeignWords& words = {});
 /// The cluster as YAML for read_cluster(), with six significant digits.
 std::string print_cluster(const Cluster& cluster);
 

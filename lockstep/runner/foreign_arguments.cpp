@@ -1,7 +1,8 @@
 // Flags of MMEngine's and MindOCR's scripts, translated into overrides KEY=VALUE; misplaced flags are refused.
 #include <lockstep/base/error.h>
-#include <lockstep/base/foreign_keys.h>
+#include <lockstep/base/foreign_words.h>
 #include <lockstep/runner/foreign_arguments.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr const char* kGroup = "Flags of MMEngine and MindOCR (docs/coming_from.md)";
 
 void warn(const std::string& words) {
-  fmt::print(stderr, "warning: not understood and ignored (--ignore-unknown): {}\n", words);
+  fmt::print(stderr, "warning: unknown and ignored (--ignore-unknown): {}\n", words);
 }
 
 /// The Lockstep names of the flags among `words`, as the end of a message: "; here it is called 'system.seed'
@@ -28,7 +29,7 @@ std::string meant_by(const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (!word.starts_with("--")) continue;
     const auto flag = word.substr(0, word.find('='));
-    const auto meant = here_instead_of(flag.substr(2), {});
+    const auto meant = here_instead_of(flag.substr(2), {}, train::refused_words());
     if (!meant.empty()) return fmt::format("{} ({})", meant, flag);
   }
   return "";
@@ -48,7 +49,7 @@ void refuse_misplaced(const std::string& command, const std::string& word) {
   std::ranges::replace(name, '_', '-');
   if (std::ranges::find(kLaunchers, name) == kLaunchers.end()) return;
   fail(ErrorKind::invalid_argument, command,
-       "{} is a flag of the launcher, and stands before the program: lockstep run {} ... lockstep train ...", word,
+       "{} is a flag of the launcher, and belongs before the program: lockstep run {} ... lockstep train ...", word,
        word);
 }
 
@@ -73,13 +74,13 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
   app.add_option("--work-dir,--work_dir", arguments.work_dir, "The same as system.work_dir=DIR")
       ->type_name("DIR")
       ->group(kGroup);
-  app.add_option("--resume", arguments.resume, "Goes on: from the newest checkpoint, or checkpoint.resume=FILE")
+  app.add_option("--resume", arguments.resume, "Continues from the newest checkpoint, or from checkpoint.resume=FILE")
       ->type_name("FILE")
       ->expected(0, 1)
       ->group(kGroup);
   app.add_flag("--auto-scale-lr,--auto_scale_lr", arguments.scales_lr, "The same as auto_scale_lr.enable=true")
       ->group(kGroup);
-  app.add_option("--local-rank,--local_rank", arguments.local_rank, "Ignored: a launcher's variables say it")
+  app.add_option("--local-rank,--local_rank", arguments.local_rank, "Ignored: a launcher's variables set it")
       ->type_name("N")
       ->group(kGroup);
   app.add_flag("--ignore-unknown,--ignore_unknown", arguments.ignores_unknown,

@@ -69,7 +69,7 @@ void complete(Arguments& arguments, const MeasuringProgram& program, const char*
   if (arguments.config.empty() && !arguments.weights.empty()) arguments.config = config_of_run(arguments.weights);
   if (arguments.config.empty() && !program.has_own_model) {
     fail(ErrorKind::invalid_argument, command,
-         "--config FILE is missing; the folder of a run (--weights DIR) has one, which counts then");
+         "--config FILE is missing; the folder of a run (--weights DIR) has one, which is used then");
   }
   if (!arguments.weights.empty()) return;
   fail(ErrorKind::invalid_argument, command,
@@ -118,7 +118,8 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
   }
   if (arguments.json.empty() && arguments.csv.empty() && arguments.out.empty()) fmt::print("{}", lines);
   if (!all.left_out.empty()) {
-    log_warning("{} of {} samples were left out; their lines say why", all.left_out.size(), all.known_as.size());
+    log_warning("{} of {} samples were left out; their lines give the reasons", all.left_out.size(),
+                all.known_as.size());
   }
 }
 
@@ -277,17 +278,18 @@ void add_predict_options(CLI::App& app, PredictArguments& arguments) {
   app.add_option("--images", arguments.images,
                  "Pictures in place of the evaluation data: a folder, one file, or -, a list on\nstandard input")
       ->type_name("DIR");
-  app.add_option("--images-from", arguments.images_from, "The same of a list: a file with the path of a picture a line")
+  app.add_option("--images-from", arguments.images_from,
+                 "The same for a list: a file with the path of a picture on each line")
       ->type_name("FILE");
   app.add_flag("--subfolders", arguments.subfolders, "With --images DIR: also those of all folders below it");
   app.add_option(
          "--prompt", arguments.prompts,
-         "A text for a language model to write on, in place of the evaluation data; may be\ngiven several times")
+         "A text for a language model to continue, in place of the evaluation data; may be\ngiven several times")
       ->allow_extra_args(false)
       ->type_name("TEXT");
   app.add_option("--prompts", arguments.prompts_from,
-                 "The same of a file, or - for standard input: one a line; of .jsonl the key prompt, a\ntext or a list "
-                 "of tokens")
+                 "The same from a file, or - for standard input: one text a line; of .jsonl the key\n"
+                 "prompt, a text or a list of tokens")
       ->type_name("FILE");
   app.add_option(
          "--on-error", arguments.on_error,

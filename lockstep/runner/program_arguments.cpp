@@ -59,7 +59,7 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--init-method,--init_method", arguments.init.init_method,
-                 "Where ranks meet: tcp://HOST:PORT of node 0, file:///PATH or env://")
+                 "The rendezvous of the ranks: tcp://HOST:PORT of node 0, file:///PATH or env://")
       ->type_name("URL");
   app.add_option("--rank", arguments.init.rank, "The number of this node (not of a rank), with --world_size")
       ->type_name("N");
@@ -69,7 +69,7 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_flag_callback(
       "--verbose,-v",
       [] { ::setenv("LOCKSTEP_VERBOSE", "1", /*overwrite=*/1); },  // also for ranks that this process starts
-      "Also say from which variables a rank knows what it is; the same as LOCKSTEP_VERBOSE=1");
+      "Also print the variables that gave the rank; the same as LOCKSTEP_VERBOSE=1");
   app.add_option("--list", arguments.list, list_help())->type_name("KIND");
   add_foreign_options(app, arguments.foreign);
   app.add_flag("--help-keys", arguments.help_keys, "List every key of the configuration with type, range and default");

@@ -76,7 +76,8 @@ int measure(int argc, char** argv, const std::string& name, const Own& own) {
                                          .load = own.load,
                                          .make = own.make};
   CLI::App app(command == kEval ? "Measures weights with the data and the metrics of this program."
-                                : "Says what the model of this program makes of samples, with weights from a file.",
+                                : "Prints what the model of this program predicts for samples, with weights from a "
+                                  "file.",
                fmt::format("{} {}", name, command));
   int code = cluster::kOk;
   if (command == kEval) {
@@ -172,7 +173,7 @@ int train_main(int argc, char** argv, const train::Program& program, const std::
     const auto load = [&](const auto& file, auto overrides) {
       if (file) {
         fail(ErrorKind::invalid_argument, "train",
-             "--config {}: the configuration of this program stands in its source; KEY=VALUE changes a key of it",
+             "--config {}: the configuration of this program is in its source; KEY=VALUE changes a key of it",
              file->string());
       }
       return train::parse_run_config(yaml, program, overrides);

@@ -5,7 +5,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/samples/picture_sample.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 
 #include <fmt/ranges.h>
 
@@ -69,6 +69,11 @@ void require_order(const TransformPart& part, bool channels_first, std::string_v
 
 Transform transforms_of(const ConfigNode& list, std::string_view what, const std::vector<TransformPart>& parts,
                         bool with_random) {
+  return transforms_of(list, what, ForeignWords{}, parts, with_random);
+}
+
+Transform transforms_of(const ConfigNode& list, std::string_view what, const ForeignWords& words,
+                        const std::vector<TransformPart>& parts, bool with_random) {
   std::vector<Transform> steps;
   std::map<std::string, int> seen;
   bool channels_first = false;
@@ -77,7 +82,7 @@ Transform transforms_of(const ConfigNode& list, std::string_view what, const std
     PartOptions options = part.options;
     auto arguments = with_lists(item.arguments, options);
     if (arguments.kind == ConfigNode::Kind::null) arguments.position = item.position;
-    read_options(arguments, fmt::format("{}.{}", what, part.name), options);
+    read_options(arguments, fmt::format("{}.{}", what, part.name), options, words);
     require_order(part, channels_first, what, item.position);
     const int number = ++seen[part.name];
     if (part.random && !with_random) continue;

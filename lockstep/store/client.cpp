@@ -76,7 +76,7 @@ std::string Client::await(Lock& lock, std::uint64_t number, std::optional<Time> 
     if (!in_time && !own->second && broken_.empty()) {
       answers_.erase(own);
       give_up(number);
-      throw Overdue("the store did not answer in time, or what was waited for did not come");
+      throw Overdue("the store did not answer in time, or the awaited change did not happen in time");
     }
   }
   const auto body = std::move(*own->second);
@@ -159,7 +159,7 @@ void Client::sort_answers() {
       if (found != answers_.end()) found->second = std::string(*body);  // otherwise the request was cancelled
     }
   } catch (const BadMessage& error) {
-    if (broken_.empty()) broken_ = std::string("the store answers nonsense: ") + error.what();
+    if (broken_.empty()) broken_ = std::string("the store sent an invalid answer: ") + error.what();
   }
   in_.erase(0, read);
 }
@@ -183,7 +183,7 @@ void Client::send(const std::string& message, std::optional<Time> deadline) {
       const auto count = rest.empty() ? 0 : send_some(rest);
       sent += count;
       if (count > 0 || (rest.empty() && flushed())) continue;
-      if (!wait_for(socket_.get(), POLLOUT, deadline)) break_off("the store does not read what it is asked");
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) break_off("the store does not read its requests");
     }
   } catch (const Lost& lost) {
     break_off(lost.what());

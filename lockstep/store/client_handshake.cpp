@@ -75,8 +75,8 @@ class Talk {
       if (stream_ && hear_inside(heard, bytes)) continue;
       if (!wait_for(socket_, POLLIN, deadline_)) {
         throw Unreachable(
-            "who listens there says nothing: it is no store, or the process that holds the store (rank 0 or a "
-            "launcher) hangs");
+            "the process that listens there sends nothing: it is no store, or the process that holds the store (rank "
+            "0 or a launcher) hangs");
       }
       if (stream_) continue;
       std::array<char, 256> buffer{};
@@ -115,12 +115,13 @@ class Talk {
       fail(ErrorKind::environment, kPlace, "the store at {} and this process do not trust each other: {}", where_,
            error.message());
     }
-    throw Unreachable("the handshake of TLS with who listens there failed: " + error.message());
+    throw Unreachable("the TLS handshake with the process that listens there failed: " + error.message());
   }
 
   [[noreturn]] static void fail_by(int error) {
     throw NoWord(
-        "who listens there ends the connection without a word: it is no store of Lockstep, or has just ended (" +
+        "the process that listens there sent nothing and closed the connection: it is no store of Lockstep, or has "
+        "just ended (" +
         std::generic_category().message(error) + ")");
   }
 
@@ -133,7 +134,7 @@ class Talk {
 [[noreturn]] void fail_for(const Talk& talk, const std::string& answer) {
   if (answer.starts_with(kGreetingOfAnyVersion)) {
     fail(ErrorKind::mismatch, kPlace,
-         "the store at {} speaks another version of the protocol ({}) than this process ({}); start all ranks and "
+         "the store at {} uses another version of the protocol ({}) than this process ({}); start all ranks and "
          "launchers with the same version of Lockstep",
          talk.where(), cut_text(answer.substr(0, answer.find('\r'))), kGreeting.substr(0, kGreeting.size() - 2));
   }
@@ -158,21 +159,21 @@ void prove_secret(Talk& talk, const std::string& secret, const Nonces& nonces) {
   switch (read_verdict(talk.hear(kVerdictBytes), secret, nonces)) {
     case Verdict::welcome: return;
     case Verdict::refused:
-      fail(ErrorKind::environment, kPlace, "the store at {} refuses this process: its secret is another one; {}",
+      fail(ErrorKind::environment, kPlace, "the store at {} refuses this process, which has another secret; {}",
            talk.where(), kMend);
     case Verdict::other_secret:
-      fail(ErrorKind::environment, kPlace, "who listens at {} does not know the secret of this job; {}", talk.where(),
-           kMend);
+      fail(ErrorKind::environment, kPlace, "the process that listens at {} does not have the secret of this job; {}",
+           talk.where(), kMend);
     case Verdict::nonsense: break;
   }
-  throw Unreachable("who listens there ends the connection in the middle of its greeting");
+  throw Unreachable("the process that listens there closed the connection in the middle of its greeting");
 }
 
 /// Accepts the user without a secret. Called after the other side has answered: until then no process has its end open.
 void require_same_user(const Talk& talk, int socket) {
   if (!is_of_other_user(socket)) return;
   const auto user = find_peer_user(socket);
-  if (!user) throw Unreachable("who listens there has just ended");
+  if (!user) throw Unreachable("the process that listens there has just ended");
   fail(ErrorKind::environment, kPlace,
        "the store at {} is of user {}, and this process of user {}: between users of one host both sides need a "
        "secret, the "
@@ -232,11 +233,11 @@ StoreConnection connect_to_store(const std::string& host, std::uint16_t port, co
   const bool wants_secret = challenge.wants == Challenge::Wants::secret;
   if (credentials.secret.empty() && !talk.is_encrypted()) require_same_user(talk, connected.socket.get());
   if (wants_secret && credentials.secret.empty()) {
-    fail(ErrorKind::environment, kPlace, "the store at {} wants the secret of its job, and this process has none; {}",
-         talk.where(), kMend);
+    fail(ErrorKind::environment, kPlace,
+         "the store at {} requires the secret of its job, and this process has none; {}", talk.where(), kMend);
   }
   if (!wants_secret && !credentials.secret.empty()) {
-    fail(ErrorKind::environment, kPlace, "this process has a secret, and the store at {} asks for none; {}",
+    fail(ErrorKind::environment, kPlace, "this process has a secret, and the store at {} requires none; {}",
          talk.where(), kMend);
   }
   if (wants_secret) prove_secret(talk, credentials.secret, {nonce, challenge.nonce});

@@ -95,13 +95,13 @@ std::string MessageReader::key() {
 }
 
 void MessageReader::expect_end() const {
-  if (!rest_.empty()) throw BadMessage("a message goes on after its end");
+  if (!rest_.empty()) throw BadMessage("a message has bytes after its end");
 }
 
 std::optional<std::string_view> first_body(std::string_view bytes) {
   if (bytes.size() < kLengthBytes) return std::nullopt;
   const auto length = static_cast<std::size_t>(number_in(bytes.substr(0, kLengthBytes)));
-  if (length > kMostMessageBytes) throw BadMessage(fmt::format("a message is to have {} bytes", length));
+  if (length > kMostMessageBytes) throw BadMessage(fmt::format("a message has a length of {} bytes", length));
   if (bytes.size() < kLengthBytes + length) return std::nullopt;
   return bytes.substr(kLengthBytes, length);
 }

@@ -37,7 +37,7 @@ class Server::Running {
       loop_.run();
     } catch (const std::exception& error) {
       // Out of memory or descriptors; clients detect the ends of their connections.
-      log_error("the store where the ranks meet ends: {}", error.what());
+      log_error("the rendezvous store of the ranks ends: {}", error.what());
     }
     loop_.close();
   }

@@ -144,7 +144,7 @@ void ServerLoop::accept_from(int listener) {
 void ServerLoop::welcome(UniqueFd socket, std::string address) {
   if (strangers_.size() >= options_.most_strangers) {
     drop(*strangers_.begin(),
-         fmt::format("it was the oldest of {} connections that had not said who they are", strangers_.size()));
+         fmt::format("it was the oldest of {} connections that had not completed the handshake", strangers_.size()));
   }
   const int no_delay = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);
@@ -263,7 +263,7 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
 void ServerLoop::hear_hello(Peer& peer) {
   if (!can_be_greeting(peer.in)) {
     if (peer.in.starts_with(kGreetingOfAnyVersion)) {
-      return refuse(peer, kGreeting, "it speaks another version of the store's protocol");
+      return refuse(peer, kGreeting, "it uses another version of the store's protocol");
     }
     throw Unwelcome("it does not speak the protocol of Lockstep's store");
   }
@@ -278,7 +278,7 @@ void ServerLoop::hear_hello(Peer& peer) {
 void ServerLoop::hear_proof(Peer& peer) {
   if (peer.in.size() < kProofMessageBytes) return;
   if (!is_proof_of_client(peer.in, options_.secret, peer.nonces)) {
-    return refuse(peer, print_verdict(std::nullopt, peer.nonces), "it does not know the secret of this job");
+    return refuse(peer, print_verdict(std::nullopt, peer.nonces), "it does not have the secret of this job");
   }
   peer.stage = Stage::member;
   peer.in.clear();
@@ -336,7 +336,7 @@ void ServerLoop::send_answers(std::vector<Answer> answers) {
 
 void ServerLoop::send(Peer& peer, Id id, std::string_view bytes) {
   peer.out += bytes;
-  if (peer.out.size() > kMostUnsent) throw Unwelcome("it does not read what it asked for");
+  if (peer.out.size() > kMostUnsent) throw Unwelcome("it does not read its answers");
   if (!peer.waits_to_send) flush(peer, id);
 }
 
@@ -402,8 +402,8 @@ void ServerLoop::drop_overdue() {
     const auto id = deadlines_.begin()->second;
     const bool member = peers_.at(id).stage == Stage::member;
     drop(id, member
-                 ? fmt::format("the rest of a message did not come within {} s", options_.message_limit.count() / 1e3)
-                 : fmt::format("it did not say who it is within {} s", options_.hello_limit.count() / 1e3));
+                 ? fmt::format("the rest of a message did not arrive within {} s", options_.message_limit.count() / 1e3)
+                 : fmt::format("it did not complete the handshake within {} s", options_.hello_limit.count() / 1e3));
   }
 }
 

@@ -14,7 +14,7 @@ namespace lockstep {
 
 void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field("role", c.role, one_of({"MS_SCHED", "MS_WORKER", "MS_PSERVER"}),
-               "MS_ROLE: what this process is; null: no scheduler");
+               "MS_ROLE: the role of this process; null: no scheduler");
   fields.field("worker_num", c.worker_num, between(1, 1 << 20), "MS_WORKER_NUM: workers of the whole job");
   fields.field("server_num", c.server_num, at_least(0),
                "MS_SERVER_NUM: parameter servers, for parallel.mode parameter_server");
@@ -28,18 +28,18 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field("node_timeout_s", c.node_timeout_s, between(1, 1e6),
                "MS_NODE_TIMEOUT: seconds without a heartbeat after which a worker is lost");
   fields.field("topo_timeout_s", c.topo_timeout_s, between(1, 1e6),
-               "MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come");
+               "MS_TOPO_TIMEOUT: seconds the scheduler waits for workers to register");
   fields.field("hang_timeout_s", c.hang_timeout_s, between(1, 1e6),
-               "seconds after which a worker hangs that has not noticed that the others cannot go on");
+               "seconds within which a worker must notice that the others cannot continue; later it counts as hanging");
   fields.field("enable_ssl", c.enable_ssl, anything(), "TLS between workers and scheduler, each with a certificate");
   fields.field("config_file_path", c.config_file_path, anything(), "JSON file that names the certificates");
-  fields.field("server_password", c.server_password, hidden(), "of the scheduler's .p12 file");
-  fields.field("client_password", c.client_password, hidden(), "of the workers' .p12 file");
+  fields.field("server_password", c.server_password, hidden(), "password of the scheduler's .p12 file");
+  fields.field("client_password", c.client_password, hidden(), "password of the workers' .p12 file");
   fields.field("server_password_file", c.server_password_file, anything(), "a file with that password instead");
   fields.field("client_password_file", c.client_password_file, anything(), "a file with that password instead");
   fields.field("secret_file", c.secret_file, anything(), "a file with a secret that all processes of the job share");
   fields.field("allow_insecure", c.allow_insecure, anything(),
-               "let the scheduler be reached from other machines without TLS");
+               "allow connections to the scheduler from other machines without TLS");
 }
 
 namespace {
@@ -157,8 +157,7 @@ void check_recovery(const ClusterSettings& settings) {
     const auto* name = settings.role == ClusterRole::server ? "server" : "worker";
     fail(ErrorKind::environment, "cluster",
          "MS_ENABLE_RECOVERY is on and this {0} has no MS_NODE_ID (or cluster.node_id); give each {0} a name of its "
-         "own, "
-         "e.g. {0}_0, by which it is known again when it was restarted",
+         "own, e.g. {0}_0, by which the scheduler recognizes it after a restart",
          name);
   }
 }

@@ -22,7 +22,7 @@ void check_list(const NodeList& list) {
   for (auto one = addresses.begin(); one != addresses.end(); ++one) {
     if (one->empty()) refuse_list("node {} has no address", one - addresses.begin());
     if (std::find(addresses.begin(), one, *one) == one) continue;
-    refuse_list("{} stands twice among the nodes {}; each node has an address of its own", cut_text(*one),
+    refuse_list("{} occurs twice among the nodes {}; each node has an address of its own", cut_text(*one),
                 cut_text(fmt::format("{}", fmt::join(addresses, ", ")), 1000));
   }
   if (addresses.size() > 1 && !list.ctrl_port) {
@@ -47,12 +47,12 @@ int find_self(const NodeList& list, const std::vector<int>& own, const Environme
   if (own.empty()) {
     fail(ErrorKind::environment, "nodes",
          "none of the nodes {} is an address of this host; correct the list, or set LOCKSTEP_NODE_ADDR to the entry "
-         "that stands for this host",
+         "of this host",
          fmt::join(list.addresses, ", "));
   }
   fail(ErrorKind::environment, "nodes",
-       "{} of the nodes {} are addresses of this host; set LOCKSTEP_NODE_ADDR to the one this process is", own.size(),
-       fmt::join(list.addresses, ", "));
+       "{} of the nodes {} are addresses of this host; set LOCKSTEP_NODE_ADDR to the address of this process",
+       own.size(), fmt::join(list.addresses, ", "));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ int slots_of(const HostLine& entry, std::string_view text) {
 /// "a", "a:4", "user@a", "[::1]:4" or "fe80::1".
 HostSlots host_of(const HostLine& entry, std::string_view text) {
   if (text.starts_with('^') || text.starts_with('+')) {
-    refuse_entry(entry, text, "leaves out or counts hosts as only Open MPI does");
+    refuse_entry(entry, text, "leaves out or counts hosts in a notation that only Open MPI has");
   }
   HostSlots host;
   auto name = text.substr(text.find('@') + 1);  // without '@' this is the whole text

@@ -66,8 +66,8 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
   check_arguments(arguments);
   if (rank_of_init_method(environment)) {
     refuse_arguments(
-        "--rank and --world_size count nodes, and --init_method {} says which rank this is; leave out the arguments or "
-        "what stands after '?'",
+        "--rank and --world_size count nodes, and --init_method {} gives the rank; leave out the arguments or the "
+        "part after '?'",
         *find(environment, "LOCKSTEP_INIT_METHOD"));
   }
   agree("--rank", *arguments.rank, environment, "VC_TASK_INDEX");

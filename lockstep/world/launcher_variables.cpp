@@ -81,8 +81,8 @@ std::string without_brackets(std::string_view host) {
 
 [[noreturn]] void fail_method(const std::string& method, std::string_view rule) {
   fail(ErrorKind::environment, "world",
-       "{}='{}' {}; it reads env://, tcp://HOST:PORT or file:///PATH, with ?rank=R&world_size=N or without", kVariable,
-       cut_text(method), rule);
+       "{}='{}' {}; it must be env://, tcp://HOST:PORT or file:///PATH, with ?rank=R&world_size=N or without",
+       kVariable, cut_text(method), rule);
 }
 
 std::string_view place_of(std::string_view method) { return method.substr(0, method.find('?')); }
@@ -118,7 +118,7 @@ std::string note_of_service(const Environment& environment, std::string_view nam
   if (found == environment.end() || find(environment, name)) return "";
   std::string service(name.substr(0, name.size() - std::string_view("_PORT").size()));
   for (char& c : service) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return fmt::format(" ({}={} is Kubernetes' own, of a Service named '{}', and does not count)", name, found->second,
+  return fmt::format(" ({}={} is Kubernetes' own, of a Service named '{}', and is ignored)", name, found->second,
                      service);
 }
 
@@ -170,13 +170,13 @@ std::optional<World> rank_of_init_method(const Environment& environment) {
     const auto equals = setting.find('=');
     const auto key = setting.substr(0, equals);
     const bool known = equals != std::string_view::npos && (key == kRank || key == kSize);
-    if (!known || !query.emplace(key, setting.substr(equals + 1)).second) refuse("has another query than that");
+    if (!known || !query.emplace(key, setting.substr(equals + 1)).second) refuse("has a query of another form");
     if (setting.size() == rest.size()) break;
     rest.remove_prefix(setting.size() + 1);
   }
   if (query.size() != 2) refuse("has only one of rank and world_size");
   for (const auto name : {"RANK", "WORLD_SIZE"}) {
-    if (find(environment, name)) refuse(fmt::format("says who this is, and {} does too: leave one out", name));
+    if (find(environment, name)) refuse(fmt::format("gives the rank, and {} does too: leave one out", name));
   }
   return read_rank_and_size(query, {kRank, kSize, "", ""});
 }

@@ -39,7 +39,7 @@ std::optional<Several> several_of_slurm(const Environment& environment) {
   if (is_slurm_step(environment)) return std::nullopt;
   const auto count = find_count(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_NPROCS"});
   if (!count) return std::nullopt;
-  return Several{fmt::format("{} is of an allocation of Slurm, and this process was not started by srun", *count),
+  return Several{fmt::format("{} belongs to an allocation of Slurm, and this process was not started by srun", *count),
                  "start the program with srun, also in a script of sbatch", count->find("NODES") != std::string::npos};
 }
 
@@ -51,8 +51,8 @@ std::optional<Several> several_of_pmix(const Environment& environment) {
       std::ranges::any_of(environment, [](const auto& one) { return one.first.starts_with("PMIX_SERVER_URI"); });
   if (!rank || !has_server) return std::nullopt;
   return Several{
-      fmt::format("PMIX_RANK={} makes this process one of a job of PMIx, and no variable says how many there "
-                  "are",
+      fmt::format("PMIX_RANK={} makes this process one of a job of PMIx, and no variable gives the number of its "
+                  "processes",
                   *rank),
       "start the program with Open MPI's mpirun or with srun, or set RANK, WORLD_SIZE, MASTER_ADDR and "
       "MASTER_PORT"};

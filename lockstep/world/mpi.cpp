@@ -18,7 +18,7 @@ void meet_under_mpi(const Environment& environment, World& world) {
   const auto port = find_master_port(environment);
   if (address.has_value() != port.has_value()) {
     fail(ErrorKind::environment, "world",
-         "{} is set but {} is not{}; set both to meet there, or unset {} to meet through MPI",
+         "{} is set but {} is not{}; set both for a rendezvous there, or unset {} for one through MPI",
          address ? "MASTER_ADDR" : "MASTER_PORT", address ? "MASTER_PORT" : "MASTER_ADDR",
          note_of_service(environment, "MASTER_PORT"), address ? "MASTER_ADDR" : "MASTER_PORT");
   }

@@ -39,7 +39,9 @@ void check_against_outer(const World& world, const World& outer, int processes) 
        world.size == 1 ? "" : "s");
 }
 
-void note_victory(World& world, std::string_view over) { world.evidence += fmt::format(", which wins over {}", over); }
+void note_victory(World& world, std::string_view over) {
+  world.evidence += fmt::format(", which takes precedence over {}", over);
+}
 
 std::optional<bool> is_around_run(const World& world, std::string_view launcher, const Environment& environment) {
   const auto text = find(environment, "LOCKSTEP_STARTED_INSIDE");

@@ -74,7 +74,7 @@ void derive_local(const Environment& environment, World& world) {
                       local_size.value_or(world.local_size) == world.local_size;
   if (agrees && (on_this_host || !local_size)) return;
   const auto given = local_rank ? kTorchrun.local_rank : kTorchrun.local_size;
-  fail(ErrorKind::environment, "world", "{}={} is set but {} is not, and {} does not tell it; set both, or neither",
+  fail(ErrorKind::environment, "world", "{}={} is set but {} is not, and {} does not give it; set both, or neither",
        given, local_rank ? *local_rank : *local_size, local_rank ? kTorchrun.local_size : kTorchrun.local_rank,
        world.evidence);
 }

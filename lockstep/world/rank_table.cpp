@@ -123,7 +123,7 @@ void read_servers(const Place& root, RankTable& table) {
     const auto id = require_text(server, "server_id");
     const int line = require(server, "server_id").position().line;
     if (const auto [first, added] = lines.emplace(id, line); !added) {
-      fail_at({table.file, line}, "server_id \"{}\" stands twice, first in line {}; a server has one entry", id,
+      fail_at({table.file, line}, "server_id \"{}\" occurs twice, first in line {}; a server has one entry", id,
               first->second);
     }
     read_server(server, table);
@@ -178,12 +178,12 @@ void check_ranks(RankTable& table) {
               one.path, count, count == 1 ? "" : "s", count - 1);
     }
     if (const auto [first, added] = ranks.emplace(one.rank, &one); !added) {
-      fail_at(one.position, "rank_id \"{}\" in {} stands twice, first in line {}; each device has a rank of its own",
+      fail_at(one.position, "rank_id \"{}\" in {} occurs twice, first in line {}; each device has a rank of its own",
               one.rank, one.path, first->second->position.line);
     }
     if (const auto [first, added] = devices.emplace(std::pair(one.server, one.device), &one); !added) {
       fail_at(one.position,
-              "device_id \"{}\" of server \"{}\" in {} stands twice, first in {}; each rank has a device of its own",
+              "device_id \"{}\" of server \"{}\" in {} occurs twice, first in {}; each rank has a device of its own",
               one.device, one.server, one.path, first->second->path);
     }
   }
@@ -244,8 +244,8 @@ RankTable load_rank_table(const std::string& file) {
   const auto text = read_file(file);
   if (!text) {
     fail(ErrorKind::environment, "rank_table",
-         "cannot read {}: {}; make one with 'lockstep rank-table', and mind that a path "
-         "without '/' in front is looked for in the folder the program is started in",
+         "cannot read {}: {}; make one with 'lockstep rank-table'; a path that does not begin with '/' is relative to "
+         "the folder in which the program is started",
          file, std::generic_category().message(errno));
   }
   return parse_rank_table(*text, file);

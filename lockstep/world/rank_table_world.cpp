@@ -19,7 +19,7 @@ constexpr std::int64_t kMost = 65536;
 
 [[noreturn]] void fail_without_table(const World& world) {
   fail(ErrorKind::environment, "world",
-       "{} needs RANK_TABLE_FILE, which says on which hosts the ranks are; make one with 'lockstep rank-table'",
+       "{} needs RANK_TABLE_FILE, which lists the hosts of the ranks; make one with 'lockstep rank-table'",
        world.evidence);
 }
 

@@ -130,7 +130,7 @@ RankTableFile merge_rank_tables(const std::vector<RankTable>& tables) {
     for (const auto& server : table.servers()) {
       if (const auto [first, added] = files.emplace(server, table.file); !added) {
         throw Error(ErrorKind::config, "rank_table",
-                    fmt::format("server \"{}\" stands in {} too; give each server's table once", server, first->second),
+                    fmt::format("server \"{}\" is in {} too; give each server's table once", server, first->second),
                     {table.file, 0});
       }
       auto devices = table.of_server(server);

@@ -186,8 +186,8 @@ void check_rank_0_is_on_first_host(const Environment& environment, const World& 
   const bool with_rank_0 = world.rank == 0 || (ranks ? *ranks == "0" || ranks->starts_with("0,") : on_first);
   if (with_rank_0 == on_first) return;
   fail(ErrorKind::environment, "world",
-       "{}: ranks meet on the first host of the step's node list, but rank 0 is {}; set MASTER_ADDR to the host of "
-       "rank 0, or leave --distribution=arbitrary out",
+       "{}: the rendezvous is on the first host of the step's node list, but rank 0 is {}; set MASTER_ADDR to the "
+       "host of rank 0, or leave --distribution=arbitrary out",
        world.evidence, with_rank_0 ? "on this other one" : "on another one");
 }
 

@@ -227,7 +227,7 @@ World detect_named(const Environment& environment, std::string_view name) {
 void warn_of(const std::vector<std::string>& outer_launchers, const Start& start) {
   if (outer_launchers.empty() || start.ranks > 1) return;
   log_warning(
-      "{} decides which rank this is; there are also the variables of {}, which do not count. If that is wrong, unset "
+      "launcher {} gives the rank; there are also the variables of {}, which are ignored. If that is wrong, unset "
       "them or name one with --launcher",
       start.world.launcher, fmt::join(outer_launchers, " and of "));
 }

@@ -105,7 +105,7 @@ void require_place(const World& world) {
   if (world.rendezvous != Rendezvous::tcp || !world.master_addr.empty()) return;
   const TaskLauncher* launcher = find_launcher(world.launcher);
   fail(ErrorKind::environment, "world",
-       "{} ({}) gives this process its rank, but nothing says on which host rank 0 is: {}, or LOCKSTEP_INIT_METHOD to "
+       "{} ({}) gives this process its rank, but no variable names the host of rank 0: {}, or LOCKSTEP_INIT_METHOD to "
        "file:///PATH in a folder that all hosts share",
        world.launcher, world.evidence,
        launcher == nullptr ? "set MASTER_ADDR to the host of rank 0" : launcher->advice);

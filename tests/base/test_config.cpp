@@ -132,10 +132,6 @@ TEST(Config, NamesTheOverrideThatIsWrong) {
 TEST(Config, TellsWhereAKeyOfAnotherSectionBelongs) {
   expect_error(ErrorKind::config, {"no key 'nesterov'; did you mean 'optimizer.nesterov'?"},
                [] { read("root: x\nnesterov: true\n"); });
-  expect_error(ErrorKind::config, {"no key 'optimizer.learning_rate'; here it is called 'optimizer.lr' (keys of"},
-               [] { read("root: x\noptimizer: {learning_rate: 1}\n"); });
-  // Of a key that this configuration does not have, nothing is said.
-  expect_error(ErrorKind::config, {"no key 'batchSize' (keys at the top"}, [] { read("root: x\nbatchSize: 1\n"); });
 }
 
 TEST(Config, ManyMistakesAreCountedAndTheFirstTenShown) {

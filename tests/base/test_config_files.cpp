@@ -130,7 +130,7 @@ TEST_F(ConfigFiles, RefusesBadBases) {
   }
   const auto run = write("run.yaml", "x: 1\n");
   const std::vector<std::string> overrides = {"base=a.yaml"};
-  expect_error(ErrorKind::config, {"override 'base=a.yaml'", "key of files"}, [&] { load_config(run, overrides); });
+  expect_error(ErrorKind::config, {"override 'base=a.yaml'", "key for files"}, [&] { load_config(run, overrides); });
 }
 
 TEST_F(ConfigFiles, DoublingBasesEnd) {

@@ -64,12 +64,12 @@ TEST(JsonWords, SayWhatIsWrongWithoutTheLibrarysNames) {
     }
     return "nothing was thrown";
   };
-  EXPECT_EQ(mistake([] { json::array().at("mesh"); }), "a list stands where an object {...} should be");
-  EXPECT_EQ(mistake([] { json(3).at("mesh"); }), "a number stands where an object {...} should be");
+  EXPECT_EQ(mistake([] { json::array().at("mesh"); }), "there is a list where an object {...} should be");
+  EXPECT_EQ(mistake([] { json(3).at("mesh"); }), "there is a number where an object {...} should be");
   EXPECT_EQ(mistake([] { json::object().at("mesh"); }), "it has no \"mesh\"");
-  EXPECT_EQ(mistake([] { json(3).get<std::string>(); }), "a number stands where a text should be");
-  EXPECT_EQ(mistake([] { json("3").get<double>(); }), "a text stands where a number should be");
-  EXPECT_EQ(mistake([] { json("3").get<std::vector<int>>(); }), "a text stands where a list should be");
+  EXPECT_EQ(mistake([] { json(3).get<std::string>(); }), "there is a number where a text should be");
+  EXPECT_EQ(mistake([] { json("3").get<double>(); }), "there is a text where a number should be");
+  EXPECT_EQ(mistake([] { json("3").get<std::vector<int>>(); }), "there is a text where a list should be");
   EXPECT_EQ(mistake([] { integer_of<int>(json("3")); }), "a value must be an integer that fits");
   for (const auto* python : {"{'a': 1}", "[{'a': 1}]", R"({"a": None})", R"([True])"}) {
     const auto said = mistake([&] { return json::parse(python).size(); });

@@ -108,7 +108,7 @@ TEST(YamlText, ExplainsWhatIsNoYaml) {
       {"a: &x [*x]\n", 1, {"nested", "anchor"}},
       {"[1, 2]: 3\n", 1, {"key must be plain text"}},
       {"a:\n  <<: 3\n", 2, {"'<<'", "'3'"}},
-      {"a: 1\nb: \x01\n", 2, {"byte 9", "0x01", "no text has"}},
+      {"a: 1\nb: \x01\n", 2, {"byte 9", "0x01", "does not occur in text"}},
       {"\x7f"
        "ELF...",
        0,

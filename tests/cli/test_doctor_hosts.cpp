@@ -124,7 +124,7 @@ TEST_F(DoctorOnTwoHosts, ThoroughANameMeansDifferentHosts) {
   EXPECT_EQ(first.status, kUnsound);
   EXPECT_EQ(second.get().status, kUnsound);
   EXPECT_THAT(findings_in(first.out), testing::Contains("error names"));
-  EXPECT_THAT(first.out, AllOf(HasSubstr("boss stands for 10.77.0.1 on host"), HasSubstr("10.77.0.7")));
+  EXPECT_THAT(first.out, AllOf(HasSubstr("boss resolves to 10.77.0.1 on host"), HasSubstr("10.77.0.7")));
 }
 
 TEST_F(DoctorOnTwoHosts, ThoroughAnAddressThatMeansOneself) {
@@ -159,7 +159,8 @@ TEST_F(DoctorOnTwoHosts, ThoroughFilesDiffer) {
 TEST_F(DoctorOnTwoHosts, ThoroughOneDoesNotCome) {
   const auto first = on(0, {"--wait", "1"});
   EXPECT_EQ(first.status, kUnsound);
-  EXPECT_THAT(first.out, AllOf(HasSubstr("ERROR  presence  rank 1"), HasSubstr("1 of 2 ranks did not come")));
+  EXPECT_THAT(first.out, AllOf(HasSubstr("ERROR  presence  rank 1"), HasSubstr("1 of 2 ranks did not reach the "
+                                                                               "rendezvous")));
   const auto second = on(1, {"--wait", "1"});
   EXPECT_EQ(second.status, kUnsound);
   EXPECT_THAT(second.out, AllOf(HasSubstr("ERROR  rendezvous"), HasSubstr("-> rank 0"), HasSubstr("10.77.0.1:9988")));

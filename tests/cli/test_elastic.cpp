@@ -55,7 +55,7 @@ TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
   EXPECT_THAT(first.said(), HasSubstr("the ranks were stopped: "));
   third.kill(SIGKILL);
   for (auto* agent : {&first, &second}) {
-    ASSERT_TRUE(agent->says("was lost: no sign of life for 5.0 s")) << agent->said();
+    ASSERT_TRUE(agent->says("was lost: no heartbeat for 5.0 s")) << agent->said();
     ASSERT_TRUE(agent->says("WORLD_SIZE=2", 2)) << agent->said();
     EXPECT_THAT(agent->said(), Not(HasSubstr("TORCHELASTIC_RESTART_COUNT=1")));
   }
@@ -71,7 +71,8 @@ TEST(Elastic, TooFewNodesAreAClearEnd) {
   const Rendezvous rendezvous("join_timeout=1,keep_alive_interval=0.5");
   Agent alone(rendezvous, {"--nnodes=2"}, {"print=never"});
   EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(alone.said(), AllOf(HasSubstr("only 1 of at least 2 nodes came within 1.0 s"), Not(HasSubstr("never"))));
+  EXPECT_THAT(alone.said(),
+              AllOf(HasSubstr("only 1 of at least 2 nodes joined within 1.0 s"), Not(HasSubstr("never"))));
 }
 
 TEST(Elastic, AWrongEndpointIsAClearEnd) {
@@ -101,7 +102,8 @@ TEST(Elastic, AnEndpointOfAnotherProgramIsNamedAsThat) {
                        "true"};
   const auto ran = run_program(words);
   EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(ran.err, AllOf(HasSubstr(endpoint), HasSubstr("another program"), Not(HasSubstr("has gone"))));
+  EXPECT_THAT(ran.err,
+              AllOf(HasSubstr(endpoint), HasSubstr("another program"), Not(HasSubstr("the launcher that holds it"))));
 }
 
 TEST(Elastic, RestartsAreCountedOnceForTheJob) {
@@ -165,7 +167,7 @@ TEST(Elastic, TheJobOutlivesTheHolderOfItsStore) {
   ASSERT_TRUE(other.says("this one holds it, at")) << other.said();
   // It waits for another node, as for any that is lost.
   EXPECT_EQ(other.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(other.said(), HasSubstr("only 1 of at least 2 nodes were there again within 3.0 s"));
+  EXPECT_THAT(other.said(), HasSubstr("only 1 of at least 2 nodes joined again within 3.0 s"));
   EXPECT_EQ(host.wait(), (ExitStatus{0, SIGKILL}));
   EXPECT_TRUE(probe.nobody_left());
 }
@@ -195,7 +197,7 @@ TEST(Elastic, TwoJobsAtOneEndpoint) {
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("WORLD_SIZE=2")) << agent->said();
   write_file(sign("host"), "");
   // Its own job is done, and the store is needed still.
-  EXPECT_TRUE(host.says("is still in use and stays until it is not")) << host.said();
+  EXPECT_TRUE(host.says("is still in use and stays open until it is no longer used")) << host.said();
   write_file(sign("guests"), "");
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
@@ -324,7 +326,7 @@ TEST(Elastic, AMistakeOfTheUserIsNotTriedAgain) {
     EXPECT_THAT(agent->said(),
                 AllOf(HasSubstr("global batch (data.batch_size x ranks): 10 -> 20"),
                       HasSubstr("With data.global_batch_size=10 in place of data.batch_size"),
-                      ContainsRegex("0 of 3 restarts were used, because rank [01] says that its command"),
+                      ContainsRegex("0 of 3 restarts were used, because rank [01] reports that its command"),
                       Not(HasSubstr("restarted"))));
   }
 }

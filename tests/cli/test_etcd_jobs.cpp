@@ -120,7 +120,7 @@ void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
   ASSERT_TRUE(other.says("world 1\n")) << other.said();
   finish();
   EXPECT_EQ(other.wait(), kWell) << other.said();
-  EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 2.5 s"));
+  EXPECT_THAT(other.said(), HasSubstr("was lost: no heartbeat for 2.5 s"));
 }
 
 TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(true); }

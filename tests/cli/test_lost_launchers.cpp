@@ -147,7 +147,7 @@ TEST_P(LostLaunchers, ThoroughTheOnlyOtherGoesOnAlone) {
   ASSERT_TRUE(other.says("world 1\n")) << other.said();
   write_file(finish, "");
   EXPECT_TRUE(other.wait().ok()) << other.said();
-  EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 2.5 s"));
+  EXPECT_THAT(other.said(), HasSubstr("was lost: no heartbeat for 2.5 s"));
 }
 
 TEST_P(LostLaunchers, ThoroughTheFirstIsSuspended) {

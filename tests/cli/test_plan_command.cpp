@@ -164,10 +164,9 @@ TEST(PlanCommand, MistakesAreNamed) {
     EXPECT_EQ(ran.status.code, 2) << ran.err;
     return ran.err;
   };
-  EXPECT_THAT(error_of({}), HasSubstr("for how many devices? Give --devices 16"));
+  EXPECT_THAT(error_of({}), HasSubstr("the number of devices is missing: give --devices 16"));
   EXPECT_THAT(error_of({"--mesh", "2xmany"}), HasSubstr("--mesh takes sizes of axes such as 8, 2x8"));
-  EXPECT_THAT(error_of({"--mesh", "2x2", "--devices", "5"}),
-              HasSubstr("--mesh 2x2 has 4 devices, but --devices says 5"));
+  EXPECT_THAT(error_of({"--mesh", "2x2", "--devices", "5"}), HasSubstr("--mesh 2x2 has 4 devices, but --devices is 5"));
   EXPECT_THAT(error_of({"--devices", "0"}), HasSubstr("--devices"));
   EXPECT_THAT(error_of({"--devices", "2", "--compare", "magic"}), HasSubstr("magic"));
 }

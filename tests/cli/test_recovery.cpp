@@ -506,7 +506,7 @@ TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
   job.start_all();
   ASSERT_TRUE(reaches(job, 1)) << job.last_words();
   ASSERT_TRUE(job.signal_worker(2, SIGSTOP));
-  ASSERT_TRUE(scheduler_says(job, "nothing was heard of it for 5 s")) << job.last_words();
+  ASSERT_TRUE(scheduler_says(job, "it sent nothing for 5 s")) << job.last_words();
   job.signal_worker(2, SIGKILL);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();

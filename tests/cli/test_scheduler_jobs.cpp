@@ -298,7 +298,7 @@ TEST(SchedulerJobs, MistakesAreSaidBeforeAnythingRuns) {
   const Workbench bench;
   const auto shown = lockstep({"train", "--config", bench.config(), "cluster.client_password=secret"});
   EXPECT_EQ(shown.status, (ExitStatus{2, 0}));
-  EXPECT_THAT(shown.err, AllOf(HasSubstr("must not stand on the command line"), Not(HasSubstr("=secret"))));
+  EXPECT_THAT(shown.err, AllOf(HasSubstr("must not be given on the command line"), Not(HasSubstr("=secret"))));
   const auto unknown = lockstep({"train", "--config", bench.config(), "cluster.workers=2"});
   EXPECT_THAT(unknown.err, HasSubstr("there is no key 'cluster.workers'"));
   const auto silent = lockstep({"status"}, job_of(1));

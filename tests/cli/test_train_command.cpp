@@ -113,7 +113,7 @@ TEST(TrainCommand, TakesTheFlagsOfOtherTrainers) {
   with_platform.emplace_back("--ignore-unknown");
   const auto ignored = run_program(with_platform);
   ASSERT_TRUE(ignored.status.ok()) << ignored.err;
-  EXPECT_THAT(ignored.err, HasSubstr("warning: not understood and ignored (--ignore-unknown): --data_url"));
+  EXPECT_THAT(ignored.err, HasSubstr("warning: unknown and ignored (--ignore-unknown): --data_url"));
 }
 
 TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
@@ -369,7 +369,7 @@ TEST(TrainCommand, UnderLockstepRunARankThatHangsSaysWhereItIs) {
   const auto ran = run_program(words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "6"}});
   EXPECT_FALSE(ran.status.ok());
   EXPECT_THAT(ran.err, AllOf(HasSubstr("did not take part in it in time"), HasSubstr("waiting for rank 1 to end")));
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("this process was asked to end, and is here:"),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("this process received a request to end; its stack is:"),
                              HasSubstr("8lockstep5train7Session10train_step")));
 }
 

@@ -257,7 +257,7 @@ TEST(UserMistakes, APlanThatIsOtherJson) {
   write_file(plan, "[]");
   const auto ran = under_lockstep_run(2, bench.train({"parallel.mode=auto", "parallel.plan=" + plan.string()}));
   EXPECT_FALSE(ran.status.ok());
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("a list stands where an object {...} should be"), HasSubstr("plan.json"),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("there is a list where an object {...} should be"), HasSubstr("plan.json"),
                              Not(HasSubstr("json.exception"))));
 }
 
@@ -322,7 +322,7 @@ TEST(UserMistakes, WordsAtTheWrongPlaceAreAnsweredWithTheRightOnes) {
   expect_refused(train({"--nproc-per-node=2"}), 2, {"a flag of the launcher", "before the program"});
   expect_refused(lockstep({"run", "--nproc-per-node", "2", bench.config()}), 2,
                  {"is a configuration, and no program", "lockstep train --config"});
-  expect_refused(lockstep({"status"}), 2, {"it is not said where the scheduler is", "MS_SCHED_HOST"});
+  expect_refused(lockstep({"status"}), 2, {"the scheduler's address is not given", "MS_SCHED_HOST"});
   const auto table = lockstep({"rank-table", "--server_ip", "127.0.0.1", "--out", "/nonexist"});
   EXPECT_EQ(table.status, (ExitStatus{2, 0}));
   EXPECT_THAT(table.err, AllOf(HasSubstr("lockstep: error: [--out]"), HasSubstr("/nonexist does not exist")));

@@ -80,7 +80,7 @@ TEST(Deaths, ForLackOfMemoryAreNamedInTheReport) {
   const RankEnd ends[] = {end_at(7, SIGKILL, "the kernel killed it for lack of memory (limit 9 MiB, peak 9 MiB)")};
   const auto outcome = judge(ends, std::nullopt);
   EXPECT_THAT(outcome.report, HasSubstr("reason: the kernel killed it for lack of memory (limit 9 MiB, peak 9 MiB)"));
-  EXPECT_THAT(outcome.report, HasSubstr("a smaller batch or fewer ranks on a node need less"));
+  EXPECT_THAT(outcome.report, HasSubstr("use a smaller batch or fewer ranks on a node"));
 }
 
 TEST(LineSplitter, JoinsWhatArrivesInPieces) {

@@ -182,8 +182,8 @@ TEST(Supervise, SaysWhomItWaitsFor) {
   LaunchOptions options = options_for(
       3, {"1:ignore=15", deaf.make(1), deaf.await(0), "0:exit=4", "1:sleep_ms=5000", "1:exit=0", "sleep_ms=60000"});
   options.ending.grace = 60s;
-  EXPECT_THAT(run(options).err, ContainsRegex("lockstep run: waiting for rank 1 to end, asked by SIGTERM [2-9] s ago; "
-                                              "killed in [0-9]+ s \\(--grace\\), or at the next signal\n"));
+  EXPECT_THAT(run(options).err, ContainsRegex("lockstep run: waiting for rank 1 to end, after SIGTERM [2-9] s ago; "
+                                              "they are killed in [0-9]+ s \\(--grace\\), or at the next signal\n"));
 }
 
 TEST(Supervise, EndsAStoppedRank) {

@@ -212,9 +212,8 @@ TEST(OwnStore, ARankWithAnotherSecretIsToldSo) {
   run_ranks(2, options, [](Rank& rank) {
     if (rank.rank() == 1) ::setenv("LOCKSTEP_STORE_SECRET", "open barley", 1);
     const auto error = error_of([&] { rank.group(); });
-    expect_words(error, rank.rank() == 1
-                            ? std::vector<std::string>{"its secret is another one", "LOCKSTEP_STORE_SECRET"}
-                            : std::vector<std::string>{"1 of 2 ranks did not register", "rank 1."});
+    expect_words(error, rank.rank() == 1 ? std::vector<std::string>{"which has another secret", "LOCKSTEP_STORE_SECRET"}
+                                         : std::vector<std::string>{"1 of 2 ranks did not register", "rank 1."});
   });
 }
 

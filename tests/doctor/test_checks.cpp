@@ -103,7 +103,7 @@ TEST(DoctorChecks, PortsAndPresence) {
                                 job.missing = {1};
                               },
                               "error presence rank 1",
-                              {"1 of 2 ranks did not come", "at node-a", "it was not started"}},
+                              {"1 of 2 ranks did not reach the rendezvous", "at node-a", "it was not started"}},
                              {"two ranks are absent",
                               [](JobFacts& job) {
                                 job.missing = {2, 3};
@@ -209,7 +209,7 @@ TEST(DoctorChecks, VirtualInterfaces) {
                    job.ranks[1].interfaces.push_back({"virbr0", "192.168.122.1"});
                  },
                  "note interfaces host node-b (rank 1)",
-                 {"(virbr0), but not used", "NCCL_SOCKET_IFNAME"}},
+                 {"(virbr0), which are not used", "NCCL_SOCKET_IFNAME"}},
                 {"one is taken",
                  choose_docker,
                  "warning interfaces host node-b (rank 1)",
@@ -236,8 +236,8 @@ TEST(DoctorChecks, Links) {
       {{"one way",
         refuse,
         where,
-        {"host node-a cannot connect to host node-b at 10.0.0.2 (eth0): Connection refused", "The other way works",
-         "firewall", "ip route get 10.0.0.2"}},
+        {"host node-a cannot connect to host node-b at 10.0.0.2 (eth0): Connection refused",
+         "The other direction works", "firewall", "ip route get 10.0.0.2"}},
        {"an interface that was named",
         refuse_named,
         where,
@@ -301,7 +301,7 @@ TEST(DoctorChecks, Names) {
                              {"itself",
                               [](JobFacts& job) { job.ranks[1].names[0].addresses = {"127.0.1.1"}; },
                               "warning names host node-b (rank 1)",
-                              {"node-b stands for 127.0.1.1", "/etc/hosts"}},
+                              {"node-b resolves to 127.0.1.1", "/etc/hosts"}},
                              {"slow",
                               [](JobFacts& job) { job.ranks[1].names[0].milliseconds = 5010; },
                               "warning names host node-b (rank 1)",
@@ -309,7 +309,7 @@ TEST(DoctorChecks, Names) {
                              {"the master means two hosts",
                               [](JobFacts& job) { job.names[1].name.addresses = {"10.9.0.1"}; },
                               "error names host node-a (rank 0) -> host node-b (rank 1)",
-                              {"node-a stands for 10.0.0.1 on host node-a and for 10.9.0.1 on host node-b"}},
+                              {"node-a resolves to 10.0.0.1 on host node-a and to 10.9.0.1 on host node-b"}},
                              {"another name means two hosts",
                               [](JobFacts& job) {
                                 job.master = "10.0.0.1";

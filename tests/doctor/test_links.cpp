@@ -57,7 +57,7 @@ TEST(DoctorLinks, NoticeThatNobodyAnswers) {
   const Port silent;
   const auto port = static_cast<std::uint16_t>(*parse_integer(silent.number()));
   EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", port), doctor::WaitLimit(100ms)).problem,
-            "it connected, but nothing came back");
+            "it connected, but got no answer");
 }
 
 TEST(DoctorLinks, EndSoonWhenNobodyWantsToKnow) {

@@ -51,7 +51,7 @@ TEST(DoctorReport, NamesThePairAndTheMend) {
 TEST(DoctorReport, LogsGetWhatMatters) {
   JobFacts job = sound_job();
   EXPECT_EQ(print_findings(examination_of(job)),
-            "nothing wrong with 2 hosts and the ways between hosts; 2 of 2 ranks were examined");
+            "nothing is wrong with 2 hosts and the connections between hosts; 2 of 2 ranks were examined");
   job.ranks[0].in_container = true;  // a note
   job.links[0].problem = "Network is unreachable";
   const auto text = print_findings(examination_of(job));

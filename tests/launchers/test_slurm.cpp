@@ -276,7 +276,7 @@ TEST_F(Slurm, VariablesOfTorchrunWinOverTheStep) {
   const auto ran = slurm().srun({"-N1", "-n1", "lockstep", "run", "--nproc-per-node", "2", kProbe});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, AllOf(HasSubstr("rank 1 of 2 (local 1 of 2)"), HasSubstr("started by lockstep run"),
-                             HasSubstr("which wins over slurm")));
+                             HasSubstr("which takes precedence over slurm")));
 }
 
 TEST_F(Slurm, TheShellOfAnAllocationIsNoRank) {

@@ -158,9 +158,10 @@ std::vector<MembershipCase> cases() {
       {"another version", new_membership(2), of_another_version(), kStart, Verdict::refuse, "same version of Lockstep"},
       {"one too many at the start", running(2), applicant("w2", 9), kSoon, Verdict::refuse, "2 of 2 (MS_WORKER_NUM)"},
       {"one too many, with recovery", running(2, true), applicant("w2", 9), kSoon, Verdict::refuse, "enough workers"},
-      {"the same process on a new connection", running(2), applicant("w0", 9), kSoon, Verdict::welcome_back, "is back"},
+      {"the same process on a new connection", running(2), applicant("w0", 9), kSoon, Verdict::welcome_back,
+       "has connected again"},
       {"and after it was thought to be lost", with_lost(running(2), 1, kSoon), applicant("w0", 9), kLate,
-       Verdict::welcome_back, "is back"},
+       Verdict::welcome_back, "has connected again"},
       // A node id that is taken.
       {"by one that may be alive", running(2), again, kSoon, Verdict::challenge, "it has 25 s to answer"},
       {"by one that has not answered yet", running(2), challenged_at(again, kSoon), kSoon + seconds(1),
@@ -194,16 +195,16 @@ std::vector<MembershipCase> cases() {
        "enough workers"},
       // The next program of the same workers.
       {"by one whose program follows", finished_by_w0(false), again, kSoon, Verdict::put_off,
-       "the job before is ending"},
+       "the previous job is ending"},
       {"a new name, by one whose program follows", finished_by_w0(false), applicant("new", 9), kSoon, Verdict::put_off,
        "worker 'w0' (rank 0, pid 1 on host) has finished its work"},
       // Partitions, and schedulers that come and go.
-      {"one that was replaced while it was away", running(2, true), who_was_away("gone"), kSoon, Verdict::refuse,
-       "its place was given to another worker"},
+      {"one that was replaced while it was disconnected", running(2, true), who_was_away("gone"), kSoon,
+       Verdict::refuse, "its place was given to another worker"},
       {"of another job", running(2, true), of_job("another"), kSoon, Verdict::refuse,
        "a job that this scheduler does not"},
       {"back at a new scheduler", restarted(running(2, true), kSoon), applicant("w1", 9), kSoon, Verdict::welcome_back,
-       "is back"},
+       "has connected again"},
       {"another process at a new scheduler, which cannot know who died", restarted(running(2, true), kSoon), again,
        kSoon + seconds(1), Verdict::challenge, "29 s to answer"},
       {"until that has waited", restarted(running(2, true), kSoon), challenged_at(again, kSoon), kSoon + seconds(30),
@@ -323,7 +324,7 @@ TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
   // Saved in generation 1; since then w0 was restarted, a spare took the place of w1, and nobody could save that.
   Membership membership = restarted(running(3, true), kSoon);
   const auto back = come(membership, of_generation(3, "w0", 0, "another life"), kSoon);
-  EXPECT_THAT(back.reason, HasSubstr("generation 3, of which the saved state knows nothing"));
+  EXPECT_THAT(back.reason, HasSubstr("generation 3, which the saved state does not have"));
   EXPECT_EQ(membership.generation, 3);
   come(membership, of_generation(3, "spare", 1), kSoon);
   EXPECT_EQ(find_member(membership, "w1"), nullptr);
@@ -453,7 +454,7 @@ TEST(Membership, TheJobEnds) {
       {"when it has not", with_lost(left(two, "w0", false, kStart), 2, kStart), kSoon, false, "worker 'w0'"},
       {"not while a replacement may come", with_lost(recovering, 2, kStart), minutes(14), std::nullopt, ""},
       {"when none has come", with_lost(recovering, 2, kStart), minutes(15), false,
-       "nobody came in the place of worker 'w1' (rank 1, pid 2 on host) for 900 s"},
+       "no process took the place of worker 'w1' (rank 1, pid 2 on host) for 900 s"},
       {"nor when all failed", left(left(recovering, "w0", false, kStart), "w1", false, kStart), minutes(14),
        std::nullopt, ""},
       {"when all are done, recovery or not", left(left(recovering, "w0", true, kStart), "w1", true, kStart), kStart,
@@ -463,7 +464,7 @@ TEST(Membership, TheJobEnds) {
       {"not while one is still about to say that it is done", left(recovering, "w0", true, kStart), minutes(1000),
        std::nullopt, ""},
       {"not at the start", one_of_two(), minutes(14), std::nullopt, ""},
-      {"when nobody else comes", one_of_two(), minutes(15), false, "1 of 2 workers are there"},
+      {"when nobody else comes", one_of_two(), minutes(15), false, "1 of 2 workers have registered"},
   };
   for (const EndCase& one : cases) {
     SCOPED_TRACE(one.what);

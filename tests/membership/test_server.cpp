@@ -112,7 +112,7 @@ TEST(Scheduler, AWorkerThatWaitsInVainSaysForWhat) {
   RunningServer server(server_of(2));
   auto alone = worker_of(server.port(), "alone");
   alone.start_timeout = 2s;
-  expect_error(ErrorKind::timeout, {"waited 2.0 s for the other workers, 1 of 2 are there", "MS_WORKER_NUM"},
+  expect_error(ErrorKind::timeout, {"waited 2.0 s for the other workers, 1 of 2 have registered", "MS_WORKER_NUM"},
                [&] { const WorkerSession session(alone); });
   std::uint16_t nobody = 0;
   { nobody = RunningServer(server_of(1)).port(); }
@@ -154,7 +154,7 @@ TEST(Scheduler, TellsTheOthersWhoFailed) {
   auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
   sessions[1]->leave(false, "the loss is NaN");
   sessions[1].reset();
-  log.with("the scheduler says that worker 'w1' (rank 1) is lost: the loss is NaN");
+  log.with("the scheduler reports that worker 'w1' (rank 1) is lost: the loss is NaN");
   const auto status = status_of(server.port());
   EXPECT_EQ(status["workers"][1]["state"], "failed");
   EXPECT_EQ(status["workers"][1]["last_error"], "the loss is NaN");
@@ -274,7 +274,7 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
     std::this_thread::sleep_for(60s);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(1),
-              "worker 'w0' .* hangs(.|\n)*another is to take its place; it had completed step 7; it is here:");
+              "worker 'w0' .* hangs(.|\n)*another one takes its place; it had completed step 7; it is here:");
 }
 
 TEST(Scheduler, SilentWorkersAreLost) {
@@ -285,7 +285,7 @@ TEST(Scheduler, SilentWorkersAreLost) {
   auto mute = worker_of(server.port(), "mute");
   mute.heartbeat = 60s;
   auto sessions = start_workers({mute});
-  EXPECT_THAT(log.with("is lost: nothing was heard of it"), HasSubstr("worker 'mute' (rank 0"));
+  EXPECT_THAT(log.with("is lost: it sent nothing"), HasSubstr("worker 'mute' (rank 0"));
   // It is alive, and has its place again as soon as it notices.
   status_when(server.port(), [](const json& s) { return s["present"] == 1; });
 }
@@ -337,7 +337,7 @@ TEST(Scheduler, AnotherJobsSchedulerIsNoneOfOurs) {
   const auto sessions = start_workers({worker_of(options.port, "w0")});
   first.reset();
   const RunningServer second(options);
-  EXPECT_THAT(log.with("training goes on without the scheduler"), HasSubstr("a job that this scheduler does not know"));
+  EXPECT_THAT(log.with("training goes on without the scheduler"), HasSubstr("a job that this scheduler does not have"));
   EXPECT_EQ(status_of(options.port)["present"], 0);
 }
 
@@ -346,19 +346,20 @@ TEST(Scheduler, ASecretKeepsStrangersOut) {
   auto options = server_of(1);
   options.secret = "swordfish";
   RunningServer server(options);
-  expect_error(ErrorKind::environment, {"does not know the secret", "LOCKSTEP_CLUSTER_SECRET_FILE"},
+  expect_error(ErrorKind::environment, {"does not have the secret", "LOCKSTEP_CLUSTER_SECRET_FILE"},
                [&] { const WorkerSession session(worker_of(server.port(), "w")); });
   auto wrong = worker_of(server.port(), "w");
   wrong.secret = "sword";
-  expect_error(ErrorKind::environment, {"its secret is another one"}, [&] { const WorkerSession session(wrong); });
-  EXPECT_THAT(log.with("its secret is another one"), Not(HasSubstr("sword")));
+  expect_error(ErrorKind::environment, {"its secret is not that of this scheduler"},
+               [&] { const WorkerSession session(wrong); });
+  EXPECT_THAT(log.with("its secret is not that of this scheduler"), Not(HasSubstr("sword")));
   wrong.secret = "swordfish";
   start_workers({wrong}).clear();
   EXPECT_TRUE(server.wait().ok);
 
   RunningServer open(server_of(1));
   wrong.port = open.port();
-  expect_error(ErrorKind::environment, {"the server at 127.0.0.1:", "does not know the secret"},
+  expect_error(ErrorKind::environment, {"the server at 127.0.0.1:", "does not have the secret"},
                [&] { const WorkerSession session(wrong); });
 }
 
@@ -389,8 +390,9 @@ TEST(SchedulerPort, RefusesWhatIsNoRequest) {
   const RawPeer greedy(server.port());
   greedy.send("GET /v1/status HTTP/1.1\r\nX: " + std::string(20'000, 'x'));
   for (const auto* peer : {&silent, &slow, &garbage, &greedy}) EXPECT_EQ(peer->read(), "");
-  EXPECT_THAT(log.with("nothing came in time"), AllOf(HasSubstr("nothing came in time"), HasSubstr("bad method"),
-                                                      HasSubstr("a request above the limit")));
+  EXPECT_THAT(log.with("nothing was received in time"),
+              AllOf(HasSubstr("nothing was received in time"), HasSubstr("bad method"),
+                    HasSubstr("a request above the limit")));
 }
 
 TEST(SchedulerPort, RefusesABodyThatIsTooLong) {
@@ -438,7 +440,7 @@ TEST(SchedulerPort, RefusesWorkersThatDoNotSpeakProperly) {
     EXPECT_THAT(log.with(words), HasSubstr(words));
   };
   say(frame("nonsense"), "it is no JSON");
-  say(frame("{\"type\":\"leave\",\"ok\":true,\"error\":\"\"}"), "it came before it registered");
+  say(frame("{\"type\":\"leave\",\"ok\":true,\"error\":\"\"}"), "it arrived before the process registered");
   // The header of a frame of 1 GiB.
   say(std::string("\x81\xff\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00", 14), "it sent a message above the limit");
 }

@@ -88,8 +88,8 @@ TEST_F(SchedulerTls, RefusesAWorkerWithoutACertificate) {
   const auto bare = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
   bare->load_verify_file(files.files.ca_cert);
   bare->set_verify_mode(boost::asio::ssl::verify_peer);
-  refuse(server.port(), bare, ErrorKind::environment, {"it wants a certificate, and we showed none"});
-  expect_refusal("it showed no certificate");
+  refuse(server.port(), bare, ErrorKind::environment, {"it requires a certificate, and we sent none"});
+  expect_refusal("it sent no certificate");
 }
 
 TEST_F(SchedulerTls, RefusesAWorkerOfAnotherAuthority) {
@@ -98,7 +98,7 @@ TEST_F(SchedulerTls, RefusesAWorkerOfAnotherAuthority) {
   const Authority other;
   auto stranger = node(other.issue("stranger"));
   refuse(server.port(), stranger.client(), ErrorKind::environment,
-         {"it does not know the authority that signed our certificate"});
+         {"it does not trust the authority that signed our certificate"});
   expect_refusal("its certificate is not by an authority in ca_cert_path");
 }
 
@@ -108,7 +108,7 @@ TEST_F(SchedulerTls, RefusesASchedulerOfAnotherAuthority) {
   RunningServer server(server_with(stranger.server()));
   refuse(server.port(), node(good_).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is not by an authority in ca_cert_path"});
-  expect_refusal("it does not know the authority that signed our certificate");
+  expect_refusal("it does not trust the authority that signed our certificate");
 }
 
 TEST_F(SchedulerTls, RefusesWhatHasExpired) {
@@ -117,12 +117,12 @@ TEST_F(SchedulerTls, RefusesWhatHasExpired) {
   {
     RunningServer server(server_with(files.server()));
     refuse(server.port(), old.client(), ErrorKind::environment,
-           {"it says that our certificate has expired (it was valid until 20"});
+           {"it reports that our certificate has expired (it was valid until 20"});
     expect_refusal("its certificate has expired");
   }
   RunningServer server(server_with(old.server()));
   refuse(server.port(), files.client(), ErrorKind::environment, {"127.0.0.1:", ": its certificate has expired"});
-  expect_refusal("it says that our certificate has expired");
+  expect_refusal("it reports that our certificate has expired");
   EXPECT_THAT(log_.with("peers will refuse it"), HasSubstr("the certificate /CN=old in "));
 }
 
@@ -132,7 +132,8 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
   const auto files = node(good_, list);
   {
     RunningServer server(server_with(files.server()));
-    refuse(server.port(), node(stolen).client(), ErrorKind::environment, {"it says that our certificate is revoked"});
+    refuse(server.port(), node(stolen).client(), ErrorKind::environment,
+           {"it reports that our certificate is revoked"});
     expect_refusal("its certificate is revoked");
     auto worker = worker_of(server.port(), "w");
     worker.tls = files.client();
@@ -142,7 +143,7 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
   RunningServer server(server_with(node(stolen).server()));
   refuse(server.port(), node(good_, list).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is revoked"});
-  expect_refusal("it says that our certificate is revoked");
+  expect_refusal("it reports that our certificate is revoked");
 }
 
 /// As other tools make them: `identity` without an extension, or with another one instead, and signed anew.
@@ -243,7 +244,7 @@ TEST_F(SchedulerTls, RefusesOldVersionsOfTls) {
   SSL_CTX_set_min_proto_version(old->native_handle(), TLS1_1_VERSION);
   SSL_CTX_set_max_proto_version(old->native_handle(), TLS1_1_VERSION);
   refuse(server.port(), old, ErrorKind::environment, {"no version of TLS suits both sides"});
-  expect_refusal("it speaks no TLS 1.2 or newer");
+  expect_refusal("it does not support TLS 1.2 or newer");
 }
 
 TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
@@ -264,7 +265,7 @@ TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
 TEST_F(SchedulerTls, RefusesPlainTextOnATlsPort) {
   RunningServer server(server_with(node(good_).server()));
   refuse(server.port(), nullptr, ErrorKind::timeout, {"does it have enable_ssl"});
-  expect_refusal("it does not speak TLS, which this port wants (enable_ssl)");
+  expect_refusal("it does not speak TLS, which this port requires (enable_ssl)");
   EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port speaks TLS"));
 }
 

@@ -238,8 +238,8 @@ TEST(HttpClient, ALineWithoutEnd) {
 }
 
 TEST(HttpClient, NoHttp) {
-  refuse("SSH-2.0-OpenSSH_9.2\r\n", ErrorKind::data, "it speaks no HTTP: bad version");
-  refuse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ErrorKind::data, "it speaks no HTTP");
+  refuse("SSH-2.0-OpenSSH_9.2\r\n", ErrorKind::data, "it does not speak HTTP: bad version");
+  refuse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ErrorKind::data, "it does not speak HTTP");
 }
 
 TEST(HttpClient, AnswersThatEndEarly) {

@@ -50,13 +50,13 @@ TEST(PlanFile, DamageIsNoticed) {
     return "it was taken";
   };
   EXPECT_EQ(refusal("[]"),
-            "[plan] this is no plan as `lockstep plan --json` writes it: a list stands where an object {...} should be "
-            "(plan.json)");
+            "[plan] this is no plan as `lockstep plan --json` writes it: there is a list where an object {...} "
+            "should be (plan.json)");
   EXPECT_NE(refusal("{}").find("it has no \"format\""), std::string::npos) << refusal("{}");
   EXPECT_NE(refusal("{").find("it is not valid JSON at line 1"), std::string::npos) << refusal("{");
   auto wrong = nlohmann::ordered_json::parse(text);
   wrong["cluster"] = 3;
-  EXPECT_NE(refusal(wrong.dump()).find("\"cluster\": a number stands where a text should be"), std::string::npos)
+  EXPECT_NE(refusal(wrong.dump()).find("\"cluster\": there is a number where a text should be"), std::string::npos)
       << refusal(wrong.dump());
   auto json = nlohmann::ordered_json::parse(text);
   json["parameters"]["blocks.*.fc1.weight"] = "[Shard(1), Replicate()]";

@@ -72,7 +72,7 @@ TEST(Handshake, WhoDoesNotKnowTheSecretIsRefused) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("secret"), HasSubstr("LOCKSTEP_STORE_SECRET")));
   }
   const store::Server open(with_secret(""));
-  EXPECT_THAT(error_of_client(open.port(), "open sesame").what(), HasSubstr("asks for none"));
+  EXPECT_THAT(error_of_client(open.port(), "open sesame").what(), HasSubstr("requires none"));
 }
 
 TEST(Handshake, TheSecretDoesNotTravel) {
@@ -86,7 +86,7 @@ TEST(Handshake, TheSecretDoesNotTravel) {
     read_some(connection);
   });
   const auto error = error_of_client(server.port(), "open sesame");
-  EXPECT_THAT(error.what(), HasSubstr("does not know the secret"));
+  EXPECT_THAT(error.what(), HasSubstr("does not have the secret"));
   EXPECT_EQ(heard.size(), store::kHelloBytes + store::kProofMessageBytes);
   EXPECT_EQ(heard.find("sesame"), std::string::npos);
 }

@@ -96,7 +96,7 @@ TEST_F(PeerUser, AnotherOneNeedsTheSecret) {
   const store::Server closed(at_loopback("open sesame"));
   EXPECT_EQ(try_to_enter(open.port(), ""), "welcome");
   EXPECT_THAT(ProcessOfAnother([&] { return try_to_enter(open.port(), ""); }).said(),
-              HasSubstr("wants the secret of its job, and this process has none"));
+              HasSubstr("requires the secret of its job, and this process has none"));
   EXPECT_EQ(ProcessOfAnother([&] { return try_to_enter(closed.port(), "open sesame"); }).said(), "welcome");
 }
 

@@ -65,8 +65,8 @@ TEST(ForeignNames, ThatAreNotAcceptedAreTranslated) {
       {"parallel: {mode: DATA_PARALLEL}\n", {"did you mean 'data_parallel'?"}},
       {"gradients_mean: true\n", {"'parallel.gradients_mean'"}},
       {"enable_parallel_optimizer: true\n", {"here it is called 'parallel.shard_optimizer'"}},
-      {"full_batch: true\n", {"here parallel.dataset_strategy: full_batch says it"}},
-      {"parallel: {full_batch: true}\n", {"here parallel.dataset_strategy: full_batch says it"}},
+      {"full_batch: true\n", {"here write parallel.dataset_strategy: full_batch"}},
+      {"parallel: {full_batch: true}\n", {"here write parallel.dataset_strategy: full_batch"}},
       {"parallel: {mode: HYBRID_PARALLEL}\n", {"'HYBRID_PARALLEL' is not one of", "by hand", "semi_auto"}},
       {"mode: GRAPH_MODE\n", {"one mode of execution", "remove the key"}},
       {"checkpoint: {save_checkpoint_steps: 5}\n", {"here it is called 'checkpoint.every_steps'"}},
@@ -83,7 +83,7 @@ TEST(ForeignNames, ThatAreNotAcceptedAreTranslated) {
         expect_error(ErrorKind::config, {"run.yaml:6"}, [&] { config("train: {epochs: 1}\n" + each.more); });
     for (const auto word : each.words) expect_words(error ? error->what() : "", {word});
   }
-  expect_error(ErrorKind::config, {"data.remainder says it: drop for true"},
+  expect_error(ErrorKind::config, {"data.remainder sets it: drop for true"},
                [] { config("train: {epochs: 1}\n", {"data.drop_remainder=true"}); });
   expect_error(ErrorKind::config, {"callbacks.use: [ema]"}, [] { config("train: {epochs: 1}\n", {"train.ema=true"}); });
 }

@@ -93,7 +93,7 @@ TEST(Cluster, PasswordsAreNeitherPrintedNorTakenFromTheCommandLine) {
   expect_words(printed, {"server_password"});
   const std::vector<std::string> overrides = {"cluster.server_password=abcdef"};
   const auto error =
-      expect_error(ErrorKind::config, {"cluster.server_password must not stand on the command line"},
+      expect_error(ErrorKind::config, {"cluster.server_password must not be given on the command line"},
                    [&] { read_fields(parse_config("{}", "run.yaml", overrides).root, "", fields(options)); });
   EXPECT_EQ(std::string(error->what()).find("abcdef"), std::string::npos);
 }

@@ -71,8 +71,7 @@ TEST(Launchers, AWarningNamesTheLauncherThatDoesNotCount) {
                                {"SLURM_TASKS_PER_NODE", "1"}};
   const auto result = mpirun({}, of_srun);
   ASSERT_TRUE(result.status.ok()) << result.err;
-  const std::string warning =
-      "open_mpi decides which rank this is; there are also the variables of slurm (SLURM_PROCID=0";
+  const std::string warning = "launcher open_mpi gives the rank; there are also the variables of slurm (SLURM_PROCID=0";
   const auto at = result.err.find(warning);
   EXPECT_NE(at, std::string::npos) << result.err;
   EXPECT_EQ(result.err.find(warning, at + 1), std::string::npos) << "rank 0 alone warns: " << result.err;

@@ -28,7 +28,7 @@ TEST(WorldOpenMpi, RefusesHalfAndImpossibleSettings) {
       {"OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_SIZE is set", "OMPI_COMM_WORLD_RANK is not"}},
       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_LOCAL_RANK", "mpirun sets all four"}},
       {"OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=2"}},
-      {of_four("MASTER_ADDR=h"), {"MASTER_ADDR is set", "MASTER_PORT is not", "meet through MPI"}},
+      {of_four("MASTER_ADDR=h"), {"MASTER_ADDR is set", "MASTER_PORT is not", "for one through MPI"}},
       {of_four("MASTER_PORT=5"), {"MASTER_PORT is set", "MASTER_ADDR is not"}},
       {of_four("MASTER_ADDR=h MASTER_PORT=x"), {"MASTER_PORT='x'"}},
   });

@@ -121,15 +121,16 @@ TEST(WorldPytorch, TheInitMethodMaySayWhoThisIs) {
   });
   const std::string both = "LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2 ";
   expect_refusals({
-      {both + "RANK=1 WORLD_SIZE=2", {"says who this is", "RANK does too", "leave one out"}},
+      {both + "RANK=1 WORLD_SIZE=2", {"gives the rank", "RANK does too", "leave one out"}},
       {both + "WORLD_SIZE=2", {"WORLD_SIZE does too"}},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1", {"only one of rank and world_size"}},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?world_size=2 RANK=0", {"only one of rank and world_size"}},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=2&world_size=2", {"rank=2 is not below world_size=2"}},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=x&world_size=2", {"rank='x'", "not an integer"}},
-      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&rank=1&world_size=2", {"another query", "?rank=R&world_size=N"}},
-      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2&", {"another query"}},
-      {"LOCKSTEP_INIT_METHOD=tcp://h:5? RANK=0 WORLD_SIZE=2", {"another query"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&rank=1&world_size=2",
+       {"a query of another form", "?rank=R&world_size=N"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2&", {"a query of another form"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5? RANK=0 WORLD_SIZE=2", {"a query of another form"}},
       {"LOCKSTEP_INIT_METHOD=tcp://h?rank=1&world_size=2", {"no host and port"}},
   });
   const std::string under_mpirun =

@@ -133,7 +133,7 @@ TEST(RankTableWriter, JoinsServersInTheOrderGiven) {
   ASSERT_EQ(table.devices.size(), 16u);
   EXPECT_EQ(table.devices[9].server, "10.0.0.2");
   EXPECT_EQ(table.devices[9].device, 1);
-  expect_error(ErrorKind::config, {"\"10.0.0.1\"", "stands in hccl_8p_01234567_10.0.0.1.json too"}, [] {
+  expect_error(ErrorKind::config, {"\"10.0.0.1\"", "is in hccl_8p_01234567_10.0.0.1.json too"}, [] {
     merge_rank_tables({table_of("[0,8)", "10.0.0.1"), table_of("[0,8)", "10.0.0.1")});
   });
   expect_error(ErrorKind::config,
@@ -166,7 +166,7 @@ TEST(RankTable, NamesFileLineRuleAndMend) {
        R"("rank_id": "9")",
        {"[rank_table] rank_id \"9\" in server_list[0].device[3] is not below the 4 devices listed; ranks must be 0..3 "
         "(t.json:26)"}},
-      {R"("rank_id": "3")", R"("rank_id": "1")", {"\"1\"", "stands twice, first in line 16", "t.json:26"}},
+      {R"("rank_id": "3")", R"("rank_id": "1")", {"\"1\"", "occurs twice, first in line 16", "t.json:26"}},
       {R"("device_id": "7")", R"("device_id": "5")", {"device_id \"5\"", "twice", "server_list[0].device[1]"}},
       {R"("device_id": "7")",
        R"("device_id": "3")",
@@ -252,7 +252,7 @@ TEST(WorldRankTable, IsOneOfTheLaunchers) {
   // Launchers that start processes themselves win, and say so.
   const World torch = detect_world(environment_of(variables + " RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5"));
   EXPECT_EQ(torch.launcher, "pytorch");
-  test::expect_words(torch.evidence, {"which wins over rank_table"});
+  test::expect_words(torch.evidence, {"which takes precedence over rank_table"});
   test::expect_refusals({{variables + " RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5",
                           {"pytorch", "contradicts rank_table", "4 processes cannot be 2 ranks"}},
                          {variables + " RANK=2 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5",

@@ -49,7 +49,7 @@ TEST(NodeList, RefusesListsThatCannotBe) {
   };
   refuse(ErrorKind::config, nodes({}), {}, "", {"empty", "node 0 first"});
   refuse(ErrorKind::config, nodes({"a", ""}), {0}, "", {"node 1 has no address"});
-  refuse(ErrorKind::config, nodes({"a", "b", "a"}), {0}, "", {"a stands twice", "a, b, a"});
+  refuse(ErrorKind::config, nodes({"a", "b", "a"}), {0}, "", {"a occurs twice", "a, b, a"});
   refuse(ErrorKind::config, nodes({"a", "b"}, std::nullopt), {0}, "", {"2 nodes need ctrl_port", "(a)", "9988"});
   refuse(ErrorKind::config, nodes({"a"}, 5, 0), {0}, "", {"devices_per_node is 0"});
   refuse(ErrorKind::environment, nodes({"a", "b"}), {}, "", {"none of the nodes a, b", "LOCKSTEP_NODE_ADDR"});
@@ -146,7 +146,7 @@ TEST(InitArguments, MustFitEachOtherAndTheEnvironment) {
   refuse(invalid, "", arguments(0, 0), {"--world_size 0"});
   refuse(invalid, "", arguments(0, 2), {"--world_size 2 needs --init_method tcp://HOST:PORT"});
   refuse(environment, "", arguments(0, 2, "h:5"), {"'h:5'", "tcp://HOST:PORT"});
-  refuse(invalid, "", arguments(0, 2, "tcp://h:5?rank=0&world_size=2"), {"count nodes", "what stands after '?'"});
+  refuse(invalid, "", arguments(0, 2, "tcp://h:5?rank=0&world_size=2"), {"count nodes", "the part after '?'"});
   refuse(environment, kCloud, arguments(0, 2, "tcp://h:5"), {"--rank 0 contradicts VC_TASK_INDEX=1"});
   refuse(environment, kCloud, arguments(1, 3, "tcp://h:5"), {"--world_size 3 contradicts MA_NUM_HOSTS=2"});
   refuse(environment, "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5", arguments(0, 2, "tcp://h:5"),
@@ -161,10 +161,11 @@ TEST(StartOrder, LaunchersOfRanksWinOverThoseOfNodes) {
   listed.nodes = nodes({"127.0.0.2", "192.0.2.1"});
   const Start inner = start_with(in_cloud(torch), listed);
   EXPECT_EQ(brief(inner), "pytorch 1/2 local 1/2 tcp h:5 x1");
-  test::expect_words(inner.world.evidence, {", which wins over cloud, which wins over the list of nodes"});
+  test::expect_words(inner.world.evidence, {", which takes precedence over cloud, which takes precedence over the "
+                                            "list of nodes"});
   const Start cloud = start_with(kCloud, listed);
   EXPECT_EQ(cloud.world.launcher, "cloud");
-  test::expect_words(cloud.world.evidence, {"which wins over the list of nodes"});
+  test::expect_words(cloud.world.evidence, {"which takes precedence over the list of nodes"});
   listed.launcher = "nodes";
   EXPECT_EQ(brief(start_with(in_cloud(torch), listed)), "nodes 0/2 local 0/1 tcp 127.0.0.2:9988 x1");
   listed.launcher = "none";

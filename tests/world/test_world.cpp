@@ -39,7 +39,7 @@ TEST(World, AutoPrefersTheInnermostLauncher) {
       {kSlurm, "slurm 0/2 local 0/2 tcp n1:20483"},
   });
   EXPECT_EQ(detect_world(environment_of(both(kTorch, kOpenMpi))).evidence,
-            "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5, which wins over open_mpi");
+            "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5, which takes precedence over open_mpi");
 }
 
 TEST(World, ANameForcesItsLauncher) {

@@ -18,7 +18,7 @@ namespace lockstep {
 /// the same meaning, which has priority; a member without a value is null. A plain value. Its rules are checked where
 /// it is used: connect() and run_training() throw Error(environment) naming what is missing or out of range.
 struct ClusterOptions {
-  /// MS_ROLE: what this process is; null: no scheduler. Allowed: MS_SCHED, MS_WORKER,
+  /// MS_ROLE: the role of this process; null: no scheduler. Allowed: MS_SCHED, MS_WORKER,
   /// MS_PSERVER.
   std::optional<std::string> role;
   /// MS_WORKER_NUM: workers of the whole job. Allowed: from 1 to 1048576.
@@ -39,18 +39,18 @@ struct ClusterOptions {
   std::optional<std::string> recovery_path;
   /// MS_NODE_TIMEOUT: seconds without a heartbeat after which a worker is lost. Allowed: from 1 to 1000000.
   double node_timeout_s = 30;
-  /// MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come. Allowed: from 1 to 1000000.
+  /// MS_TOPO_TIMEOUT: seconds the scheduler waits for workers to register. Allowed: from 1 to 1000000.
   double topo_timeout_s = 900;
-  /// LOCKSTEP_HANG_TIMEOUT_S: seconds after which a worker hangs that has not noticed that the others cannot go on.
-  /// Allowed: from 1 to 1000000.
+  /// LOCKSTEP_HANG_TIMEOUT_S: seconds within which a worker must notice that the others cannot continue; later it
+  /// counts as hanging. Allowed: from 1 to 1000000.
   double hang_timeout_s = 120;
   /// LOCKSTEP_ENABLE_SSL: TLS between workers and scheduler, each with a certificate.
   bool enable_ssl = false;
   /// LOCKSTEP_CLUSTER_CONFIG: JSON file that names the certificates.
   std::optional<std::string> config_file_path;
-  /// LOCKSTEP_SERVER_PASSWORD: of the scheduler's .p12 file.
+  /// LOCKSTEP_SERVER_PASSWORD: password of the scheduler's .p12 file.
   std::optional<std::string> server_password;
-  /// LOCKSTEP_CLIENT_PASSWORD: of the workers' .p12 file.
+  /// LOCKSTEP_CLIENT_PASSWORD: password of the workers' .p12 file.
   std::optional<std::string> client_password;
   /// LOCKSTEP_SERVER_PASSWORD_FILE: a file with that password instead.
   std::optional<std::string> server_password_file;
@@ -59,7 +59,7 @@ struct ClusterOptions {
   /// LOCKSTEP_CLUSTER_SECRET_FILE: a file with a secret that all processes of the job share. The variable
   /// LOCKSTEP_CLUSTER_SECRET is the secret itself.
   std::optional<std::string> secret_file;
-  /// LOCKSTEP_ALLOW_INSECURE: let the scheduler be reached from other machines without TLS.
+  /// LOCKSTEP_ALLOW_INSECURE: allow connections to the scheduler from other machines without TLS.
   bool allow_insecure = false;
 };
 

@@ -131,7 +131,7 @@ LaunchResult Agent::run() {
     } else {
       log_.tell(
           fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them "
-                      "to be lost or to leave. If it was to be a job of its own, start it with another --rdzv_id",
+                      "to be lost or to leave. If it shall be a job of its own, start it with another --rdzv_id",
                       state->round, options_.job, state->nodes));
     }
     if (signal_) return leave();
@@ -383,8 +383,10 @@ void Agent::depart(bool stays) {
 
 void Agent::stay_for_others() {
   const auto tell = [this] {
-    log_.tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
-                          store_->describe()));
+    log_.tell(
+        fmt::format("this job has ended; {} is still in use and stays open until it is no longer used (a signal "
+                    "ends it)",
+                    store_->describe()));
   };
   stay_while_used(*store_, options_.policy.heartbeat_limit, tell);
 }

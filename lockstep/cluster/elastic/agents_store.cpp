@@ -199,9 +199,9 @@ void require_loopback(const std::string& host) {
   const auto addresses = addresses_of(host);
   if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
   fail(ErrorKind::environment, "rendezvous",
-       "the launchers of the nodes meet at {}, which other machines can reach, and nothing protects their store: any "
-       "process there could end the job or take a part in it. Set LOCKSTEP_STORE_SECRET to the same text on all nodes, "
-       "or LOCKSTEP_ENCRYPT=1 with certificates ('lockstep certs init DIR'), or, in a network that you trust, "
+       "the launchers of the nodes meet at {}, which other machines can reach, and their store is not protected: any "
+       "process there could end the job or join it. Set LOCKSTEP_STORE_SECRET to the same text on all nodes, or "
+       "LOCKSTEP_ENCRYPT=1 with certificates ('lockstep certs init DIR'), or, in a network that you trust, "
        "LOCKSTEP_ALLOW_INSECURE=1 (--rdzv_conf allow_insecure=1)",
        host);
 }

@@ -286,7 +286,8 @@ JobState Coordinator::close(const JobState& state, const Decision& decision) {
   std::string after;
   if (policy_.max_restarts > 0) {
     const int used = state.restarts + replaced_;
-    const auto* again = ", because the ranks died twice in the same way at the same step, as after another start";
+    const auto* again =
+        ", because the ranks died twice in the same way at the same step, which another start would not change";
     after = fmt::format("lockstep run: {} of {} restarts were used{}\n", used, policy_.max_restarts,
                         used == policy_.max_restarts ? "" : (repeated_ ? again : why_no_restart(nodes)));
   }

@@ -54,7 +54,7 @@ class Decider {
 
   bool has_ended(const NodeView& node) const { return of_this_round(node) && node.report.stage == Stage::ended; }
   std::string loss_of(const NodeView& node) const {
-    return fmt::format("{} was lost: no sign of life for {:.1f} s", node.description.host,
+    return fmt::format("{} was lost: no heartbeat for {:.1f} s", node.description.host,
                        seconds(policy_.heartbeat_limit));
   }
 
@@ -120,8 +120,8 @@ std::optional<Decision> Decider::refuse_new(const NodeView& failed) const {
     hosts += (hosts.empty() ? "" : ", ") + node->description.host;
   }
   decision.why = fmt::format(
-      "{} cannot join: a rank on {} says that its command line, configuration or environment does not fit {} "
-      "ranks; the job goes on without",
+      "{} cannot join: a rank on {} reports that its command line, configuration or environment does not fit {} "
+      "ranks; the job goes on without it",
       hosts, failed.description.host, state_.ranks);
   return decision;
 }
@@ -151,8 +151,8 @@ std::optional<Decision> Decider::replace(const NodeView& lost) const {
   const bool others_suffice = taker == nullptr && alive >= policy_.min_nodes;
   if (others_suffice || waited_.lost >= policy_.replace_timeout) return std::nullopt;
   return Decision{
-      .why = fmt::format("{} gives no sign of life for {:.1f} s; the other ranks wait until it is back or another node "
-                         "takes its place, for at most {:.0f} s (replace_timeout)",
+      .why = fmt::format("{} has sent no heartbeat for {:.1f} s; the other ranks wait until it is back or another "
+                         "node takes its place, for at most {:.0f} s (replace_timeout)",
                          lost.description.host, seconds(policy_.heartbeat_limit), seconds(policy_.replace_timeout)),
       .awaits_taker = true};
 }
@@ -209,7 +209,7 @@ Decision Decider::wait_or_give_up(const Nodes& candidates) const {
   for (const NodeView* node : candidates) hosts += (hosts.empty() ? "" : ", ") + node->description.host;
   return close_failed(fmt::format(
       "only {} of at least {} nodes {} within {:.1f} s (join_timeout): {}. Start the others, or lower --nnodes",
-      candidates.size(), policy_.min_nodes, state_.round == 0 ? "came" : "were there again",
+      candidates.size(), policy_.min_nodes, state_.round == 0 ? "joined" : "joined again",
       seconds(policy_.join_timeout), hosts.empty() ? "none" : hosts));
 }
 

@@ -74,7 +74,7 @@ std::optional<etcd::TlsFiles> parse_tls(const std::map<std::string, std::string>
   }
   if (protocol == "https") return files;
   if (!files.authorities.empty() || !files.key.empty()) {
-    refuse("--rdzv_conf: certificates are of use with protocol=https alone, and protocol is http");
+    refuse("--rdzv_conf: certificates are used with protocol=https only, and protocol is http");
   }
   return std::nullopt;
 }
@@ -218,7 +218,7 @@ void EtcdStore::grant_lease(Deadline deadline) {
   const auto request = json::object({{"ID", lease_}, {"TTL", std::to_string(options_.lease.count())}});
   const auto answer = client_.call("/v3/lease/grant", request, deadline);
   if (!answer.refusal.empty() && answer.refusal.find("already exists") == std::string::npos) {
-    fail(ErrorKind::io, "etcd", "{} gives no lease: {}", describe(), answer.refusal);
+    fail(ErrorKind::io, "etcd", "{} grants no lease: {}", describe(), answer.refusal);
   }
   if (first) {
     // Another store granted it, perhaps long ago.

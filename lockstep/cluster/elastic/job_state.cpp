@@ -168,7 +168,7 @@ std::string to_text(const Place& place) {
 }
 
 Place parse_place(std::string_view text) {
-  return from_json_text(text, "the place where ranks meet", [](const nlohmann::json& json) {
+  return from_json_text(text, "the address of the rendezvous", [](const nlohmann::json& json) {
     Place place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
     if (json.contains("own_store")) {
       const auto& own = json.at("own_store");

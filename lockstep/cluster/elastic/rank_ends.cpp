@@ -159,7 +159,7 @@ std::string why_no_restart(std::span<const NodeEnds> nodes) {
     const auto mistaken = std::find_if(node.ends.begin(), node.ends.end(), is_users_mistake);
     if (mistaken == node.ends.end()) continue;
     return fmt::format(
-        ", because rank {} says that its command line, configuration or environment is wrong (exit code 2), which "
+        ", because rank {} reports that its command line, configuration or environment is wrong (exit code 2), which "
         "another start would not change",
         mistaken->rank);
   }

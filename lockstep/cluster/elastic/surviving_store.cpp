@@ -116,7 +116,7 @@ void SurvivingStore::connect(store::Time deadline) {
   const auto holder = standing.leads ? own_ : standing.leader;
   if (client_ && holder == holder_) return;
   client_.reset();
-  if (holder.empty()) throw store::Unreachable("nobody is known to hold it now");
+  if (holder.empty()) throw store::Unreachable("its present holder is not known");
   const auto limit = std::min(deadline, Clock::now() + kAttempt);
   auto client = std::make_unique<store::Client>(holder.host, holder.port, credentials_, limit);
   const auto answer = client->ask(Operation::stand, {}, limit);
@@ -125,11 +125,10 @@ void SurvivingStore::connect(store::Time deadline) {
   if (!other.leads) throw store::Elsewhere("it does not hold the store");
   if (store_.empty()) store_ = other.view.store;
   if (other.view.store != store_) {
-    fail(
-        ErrorKind::peer_lost, "rendezvous",
-        "{} is another one than this launcher had joined, which is lost or has given way to it; start the same command "
-        "again",
-        name_of_store(holder));
+    fail(ErrorKind::peer_lost, "rendezvous",
+         "{} is not the store that this launcher had joined, which is lost or was replaced by it; start the same "
+         "command again",
+         name_of_store(holder));
   }
   holder_ = holder;
   client_ = std::move(client);
@@ -139,12 +138,13 @@ void SurvivingStore::tell_of_silence(const std::string& why) const {
   const auto so_far = notice_.count() / 1e3;
   if (is_held_here()) {
     return log_warning(
-        "lockstep run: a launcher with a copy of the job's store, which this one holds, has not answered for {:.1f} s; "
-        "this one soon goes on without it, if it may",
+        "lockstep run: this launcher holds the job's store, and one with a copy has not answered for {:.1f} s; this "
+        "one soon goes on without it if enough copies are left",
         so_far);
   }
-  log_warning("lockstep run: {} has not answered for {:.1f} s ({}); it is asked for at most {:.1f} s (read_timeout)",
-              holder_.empty() ? describe() : name_of_store(holder_), so_far, why, limit_.count() / 1e3);
+  log_warning(
+      "lockstep run: {} has not answered for {:.1f} s ({}); requests are repeated for at most {:.1f} s (read_timeout)",
+      holder_.empty() ? describe() : name_of_store(holder_), so_far, why, limit_.count() / 1e3);
 }
 
 void SurvivingStore::fail_after(bool silent, const std::string& why) const {
@@ -159,15 +159,15 @@ void SurvivingStore::fail_after(bool silent, const std::string& why) const {
                 "{} launchers had a copy; to go on without the holder, more than half of them are needed, unless "
                 "its process is seen to have ended",
                 view.members.size())
-          : std::string("this launcher has no copy, and none that has one holds it");
+          : std::string("this launcher has no copy, and no launcher with a copy holds the store");
   if (silent || standing.free) {
     fail(ErrorKind::timeout, "rendezvous",
-         "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has gone "
-         "({}). "
-         "{}",
+         "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has failed "
+         "({}). {}",
          name, limit_.count() / 1e3, why, rule);
   }
-  fail(ErrorKind::peer_lost, "rendezvous", "{} is lost: the launcher that holds it has gone ({}). {}", name, why, rule);
+  fail(ErrorKind::peer_lost, "rendezvous", "{} is lost: the launcher that holds it has ended ({}). {}", name, why,
+       rule);
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -72,7 +72,7 @@ Url parse_url(std::string_view text, const std::string& named) {
          cut_text(text));
   }
   if (asks && !secured) {
-    fail(ErrorKind::environment, "etcd", "{}='{}': certificates are of use with etcds:// alone", named, cut_text(text));
+    fail(ErrorKind::environment, "etcd", "{}='{}': certificates are used with etcds:// only", named, cut_text(text));
   }
   Url url;
   url.key = fmt::format("/{}", rest);

@@ -12,7 +12,8 @@ using nlohmann::json;
 [[noreturn]] void refuse(const json& answer) {
   constexpr std::size_t kMost = 200;
   const auto text = answer.dump(-1, ' ', true, json::error_handler_t::replace);
-  fail(ErrorKind::io, "etcd", "an answer of etcd is not as those of an etcd 3.4 or newer: {}", text.substr(0, kMost));
+  fail(ErrorKind::io, "etcd", "an answer of etcd does not have the form of etcd 3.4 or newer: {}",
+       text.substr(0, kMost));
 }
 
 const json& field(const json& object, const char* name) {

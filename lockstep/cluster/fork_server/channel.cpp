@@ -87,7 +87,7 @@ void send_message(int socket, const std::string& kind, const std::vector<std::st
   do {
     sent = ::sendmsg(socket, &header, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  if (sent < 0) fail_channel("speak to");
+  if (sent < 0) fail_channel("send to");
 }
 
 std::optional<Message> receive_message(int socket) {
@@ -103,7 +103,7 @@ std::optional<Message> receive_message(int socket) {
   do {
     size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
-  if (size < 0 && errno != ECONNRESET) fail_channel("hear from");
+  if (size < 0 && errno != ECONNRESET) fail_channel("receive from");
   if (size <= 0) return std::nullopt;
   Message message = split(std::string_view(text.data(), static_cast<std::size_t>(size)));
   take_descriptors(header, message.descriptors);

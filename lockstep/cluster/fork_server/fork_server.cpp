@@ -114,7 +114,7 @@ std::optional<std::string> ForkServer::await_obstacle(int stop_fd) {
 
 std::optional<std::string> ForkServer::hear_hello(int stop_fd) {
   if (!read_until_readable(process_->out(), said_.out, process_->err(), said_.err, socket_.get(), stop_fd)) {
-    return "a signal came while it was loaded";
+    return "a signal arrived while it was loaded";
   }
   const auto answer = receive_message(socket_.get());
   if (!answer) return "it ended, or was ended, while it was loaded";
@@ -129,8 +129,8 @@ std::vector<std::string> ForkServer::answer_to(const char* request, const char* 
   }
   auto answer = receive_message(socket_.get());
   if (answer && answer->kind == expected && !answer->words.empty()) return std::move(answer->words);
-  const std::string why =
-      !answer ? "the process that forks ranks is gone" : (answer->words.empty() ? answer->kind : answer->words.front());
+  const std::string why = !answer ? "the process that forks ranks has ended"
+                                  : (answer->words.empty() ? answer->kind : answer->words.front());
   fail(ErrorKind::io, "launch", "cannot {}: {}", request, why);
 }
 
@@ -138,8 +138,8 @@ std::vector<Helper> ForkServer::helpers() const {
   std::vector<Helper> helpers;
   if (!process_) return helpers;
   helpers.push_back(watch_helper("lockstep-forks",
-                                 "the job goes on without it, and what takes the place of a lost rank loads its "
-                                 "program itself",
+                                 "the job goes on without it, and a process that takes the place of a lost rank loads "
+                                 "its program itself",
                                  process_->pid()));
   return helpers;
 }
@@ -156,7 +156,7 @@ Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
   // this one, which becomes its parent, reaps unknown children.
   running.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0)));
   if (!running.pidfd) {
-    fail(ErrorKind::io, "launch", "cannot hold process {}: {}", running.pid, std::strerror(errno));
+    fail(ErrorKind::io, "launch", "cannot open a pidfd of process {}: {}", running.pid, std::strerror(errno));
   }
   running.out = std::move(out.read_end);
   running.err = std::move(err.read_end);

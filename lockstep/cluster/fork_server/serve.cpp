@@ -162,7 +162,7 @@ void serve(UniqueFd socket) {
     if (request->kind == kHello) {
       answer_hello(socket.get(), *request);
     } else if (request->kind != kBeginForks) {
-      send_message(socket.get(), kFailure, {"out of turn: " + request->kind});
+      send_message(socket.get(), kFailure, {"unexpected message: " + request->kind});
     } else if (forked_a_rank(socket, own)) {
       return;
     }

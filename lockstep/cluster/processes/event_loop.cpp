@@ -44,7 +44,7 @@ void Poller::wait(std::chrono::milliseconds limit) {
 SignalInbox::SignalInbox(const std::vector<int>& signals) {
   if (!on_main_thread()) {
     fail(ErrorKind::invalid_argument, "launch",
-         "ranks are started from the main thread of a program, which gets its signals");
+         "ranks must be started from the main thread of a program, which gets its signals");
   }
   sigset_t mask;
   sigemptyset(&mask);

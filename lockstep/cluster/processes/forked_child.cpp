@@ -93,7 +93,7 @@ ForkedChild::ForkedChild(int index, const ChildTask& task, std::unique_ptr<Lifel
   pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const int error = errno;
   try {
-    if (!pidfd_) fail(ErrorKind::io, "spawn", "cannot hold process {}: {}", pid, std::strerror(error));
+    if (!pidfd_) fail(ErrorKind::io, "spawn", "cannot open a pidfd of process {}: {}", pid, std::strerror(error));
     keeper_.emplace(pid, *lifeline);
   } catch (const Error&) {
     signal(SIGKILL);

@@ -11,7 +11,7 @@ constexpr std::size_t kMostUnread = 256;
 
 net::Awaitable<void> sleep_until_woken(Connection& connection) {
   boost::system::error_code woken;
-  connection.wake.expires_at(Time::max());
+  connection.wake.expires_at(std::chrono::steady_clock::time_point::max());
   co_await connection.wake.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, woken));
 }
 
@@ -37,7 +37,7 @@ net::Awaitable<void> send_outbox(std::shared_ptr<Connection> connection) {
 }
 
 void post(Connection& connection, const FromScheduler& message) {
-  if (connection.outbox.size() >= kMostUnread) return close(connection, "it does not read what it is sent");
+  if (connection.outbox.size() >= kMostUnread) return close(connection, "it does not read its messages");
   connection.outbox.push_back(print(message));
   connection.wake.cancel();
 }

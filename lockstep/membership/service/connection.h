@@ -1,31 +1,26 @@
-// One connection to the scheduler. Internal to scheduler/.
+// One connection of the service: its socket, and the messages that are to be sent over it.
 #pragma once
 
-#include <lockstep/membership/admission.h>
+#include <lockstep/membership/messages.h>
 #include <lockstep/net/channel.h>
 
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 
 namespace lockstep::membership {
 
 struct Connection {
-  Connection(boost::asio::ip::tcp::socket socket, const net::ChannelLimits& limits, std::uint64_t number, Time now)
+  Connection(boost::asio::ip::tcp::socket socket, const net::ChannelLimits& limits, std::uint64_t number,
+             std::chrono::steady_clock::time_point now)
       : id(number), since(now), wake(socket.get_executor()), channel(std::move(socket), limits) {}
 
   std::uint64_t id;
-  Time since;
-  bool is_visitor = false;          ///< sent nothing, or requested the status: its end is not logged
-  bool is_worker = false;           ///< registered
-  bool expelled = false;            ///< was told to end, because it hangs
-  bool closing = false;             ///< to be closed once the outbox is empty
-  std::string close_reason;         ///< why the scheduler closed it, if it did
-  std::string nonce;                ///< the nonce of our Hello
-  std::string nonce_of_worker;      ///< the nonce of its Register
-  std::optional<Applicant> asking;  ///< it has registered, and is not decided yet
+  std::chrono::steady_clock::time_point since;
+  bool is_visitor = false;   ///< sent nothing, or requested the status: its end is not logged
+  bool closing = false;      ///< to be closed once the outbox is empty
+  std::string close_reason;  ///< why the scheduler closed it, if it did
   std::deque<std::string> outbox;
   boost::asio::steady_timer wake;  ///< wakes the coroutine that sends the outbox
   net::Channel channel;

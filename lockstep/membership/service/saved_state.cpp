@@ -8,6 +8,7 @@
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/saved_state.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -153,6 +154,9 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     read.members.clear();
     for (const json& member : state.at("workers")) read.members.push_back(read_member(member, now));
     read.changed = now;
+    // The others of its generation may hang, and then nothing else would show that.
+    const auto waits = [](const Member& member) { return member.generation > 0 && member.phase == Phase::waiting; };
+    if (std::any_of(read.members.begin(), read.members.end(), waits)) read.broken = now;
     check(read);
     membership = std::move(read);
   } catch (const json::exception& error) {
@@ -215,8 +219,8 @@ bool StateWriter::save(const std::string& text) {
   } catch (const std::exception& error) {
     if (!std::exchange(failing_, true)) {
       log_error(
-          "the state of the job is not saved, which is tried again every second; until it is, a scheduler that is "
-          "restarted would not know all of it: {}",
+          "the state of the job is not saved, which is tried again every second; until it is, a restarted scheduler "
+          "would not have all of it: {}",
           error.what());
     }
     return false;

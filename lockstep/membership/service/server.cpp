@@ -1,9 +1,12 @@
 // The scheduler's listener on one thread of coroutines: TLS, WebSocket sessions of workers, GET /v1/status.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/refusal_log.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/membership/service/connection.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/service/status.h>
 #include <lockstep/net/name_lookup.h>
 #include <lockstep/net/sleep.h>
 
@@ -27,6 +30,7 @@ using ErrorCode = boost::system::error_code;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kSave = std::chrono::seconds(2);
 constexpr int kBacklog = 4096;
 
 net::ChannelLimits channel_limits(const ServerOptions& options) {
@@ -35,6 +39,27 @@ net::ChannelLimits channel_limits(const ServerOptions& options) {
   limits.idle = 2 * options.limits.heartbeat_limit;  // the service reports silent workers earlier
   limits.longest_message = kLongestMessage;
   return limits;
+}
+
+JobOptions job_of(const ServerOptions& options) {
+  return {options.workers, options.recovery, options.programs_follow, options.limits, options.secret};
+}
+
+// Continues with the saved job, if there is one.
+ServiceState begin(const ServerOptions& options, Time now) {
+  const auto saved = options.state ? options.state->load() : std::nullopt;
+  try {
+    auto state = begin_service(job_of(options), saved, now, random_token);
+    if (!state.membership.members.empty()) {
+      log_info("going on with job {} from {}: {} workers, generation {}", state.membership.job, options.state->name,
+               state.membership.members.size(), state.membership.generation);
+    }
+    return state;
+  } catch (const Error& error) {
+    fail(ErrorKind::data, "scheduler",
+         "the state in '{}' cannot be used: {}; remove it, or set MS_RECOVERY_PATH to another place",
+         options.state->name, error.message());
+  }
 }
 
 std::string reason_of(const std::exception& error) {
@@ -47,9 +72,8 @@ std::string reason_of(const std::exception& error) {
 class Server::State {
  public:
   explicit State(ServerOptions options)
-      : options_(std::move(options)),
-        service_(std::make_unique<SchedulerService>(options_, Clock::now())),
-        acceptor_(context_) {
+      : options_(std::move(options)), service_(begin(options_, Clock::now())), acceptor_(context_) {
+    if (options_.state) writer_.emplace(*options_.state);
     listen();
   }
 
@@ -71,7 +95,7 @@ class Server::State {
     asio::co_spawn(context_, watch(), asio::detached);
     net::run_periodically(context_, options_.check_of_certificates);
     context_.run();
-    service_->refusals().finish();
+    refusals_.finish();
     if (ending_) end.ending = *ending_;
     return end;
   }
@@ -88,12 +112,30 @@ class Server::State {
   void take(tcp::socket socket);
   void make_room();
   void close_late(Time now);
-  void begin_next_job();
+  void step(const ServiceInput& input);
+  void carry_out(const Send& send);
+  void carry_out(const Close& close);
+  void carry_out(const Save& save);
+  void carry_out(const LogLine& line) { write_log(line.level, line.text); }
+  void carry_out(const Refusal& refusal) { refusals_.note(refusal.who, refusal.reason, Clock::now()); }
+  void carry_out(const ProcessLost& lost) {
+    if (options_.on_lost) options_.on_lost(lost.rank, lost.pid);
+  }
+  void carry_out(const ProcessBack& back) {
+    if (options_.on_back) options_.on_back(back.rank, back.pid);
+  }
+  void carry_out(const RanksLost& lost) {
+    if (options_.on_lost_ranks) options_.on_lost_ranks(lost.ranks);
+  }
+  void carry_out(const JobEnded& job);
+  std::string status() const;
 
   const ServerOptions options_;
   // Declared before the connections, because they use it.
   asio::io_context context_{1};
-  std::unique_ptr<SchedulerService> service_;
+  ServiceState service_;
+  std::optional<StateWriter> writer_;
+  RefusalLog refusals_;
   tcp::acceptor acceptor_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
@@ -110,7 +152,7 @@ void Server::State::listen() {
   if (!error) return;
   fail(ErrorKind::io, "scheduler",
        "cannot listen on {}:{}: {}. MS_SCHED_HOST must be an address of this machine, and MS_SCHED_PORT a port that "
-       "nobody else uses",
+       "no other process uses",
        options_.host, options_.port, error.message());
 }
 
@@ -125,7 +167,7 @@ net::Awaitable<void> Server::State::accept() {
     } else if (error == asio::error::operation_aborted) {
       co_return;
     } else {
-      service_->refusals().note("a connection that could not be accepted", error.message(), Clock::now());
+      refusals_.note("a connection that could not be accepted", error.message(), Clock::now());
       co_await net::sleep(pause, kTick);  // out of descriptors: the pending connection stays in the queue
     }
   }
@@ -135,7 +177,7 @@ net::Awaitable<void> Server::State::accept() {
 void Server::State::make_room() {
   if (connections_.size() < options_.most_connections) return;
   for (const auto& [id, connection] : connections_) {
-    if (connection->is_worker || !connection->close_reason.empty()) continue;
+    if (is_admitted(service_, id) || !connection->close_reason.empty()) continue;
     return close(*connection, fmt::format("there are more than {} connections", options_.most_connections));
   }
 }
@@ -156,11 +198,12 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection
     reason = reason_of(error);
   }
   if (!connection->close_reason.empty()) reason = connection->close_reason;
-  if (!connection->is_visitor && !connection->is_worker && !connection->closing && !reason.empty()) {
-    service_->refusals().note(connection->channel.peer(), reason, Clock::now());
+  const bool is_worker = is_admitted(service_, connection->id);
+  if (!connection->is_visitor && !is_worker && !connection->closing && !reason.empty()) {
+    refusals_.note(connection->channel.peer(), reason, Clock::now());
   }
   connections_.erase(connection->id);
-  service_->forget(*connection, reason, Clock::now());
+  step(Closed{connection->id, reason, !connection->close_reason.empty()});
   close(*connection, "it is over");
 }
 
@@ -168,7 +211,7 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection
 net::Awaitable<void> Server::State::refuse_plain(Connection& connection) {
   co_await connection.channel.read_request();
   co_await connection.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
-  fail(ErrorKind::data, "network", "it does not speak TLS, which this port wants (enable_ssl)");
+  fail(ErrorKind::data, "network", "it does not speak TLS, which this port requires (enable_ssl)");
 }
 
 net::Awaitable<void> Server::State::secure(Connection& connection) {
@@ -190,7 +233,7 @@ net::Awaitable<void> Server::State::converse(const std::shared_ptr<Connection>& 
     const bool asks_status = request.target == "/v1/status" && request.method == "GET";
     connection->is_visitor = true;
     if (asks_status) {
-      co_await connection->channel.respond(200, "application/json", service_->status(Clock::now()));
+      co_await connection->channel.respond(200, "application/json", status());
     } else {
       co_await connection->channel.respond(404, "text/plain", "a scheduler of Lockstep answers GET /v1/status\n");
     }
@@ -202,28 +245,61 @@ net::Awaitable<void> Server::State::serve_worker(const std::shared_ptr<Connectio
   connection->is_visitor = false;
   co_await connection->channel.accept_websocket();
   asio::co_spawn(context_, send_outbox(connection), asio::detached);
-  service_->greet(connection);
+  step(Opened{connection->id, connection->channel.peer()});
   for (;;) {
     const std::string message = co_await connection->channel.receive();
-    service_->receive(*connection, message, Clock::now());
+    if (!connection->closing) step(Received{connection->id, parse_from_worker(message)});
   }
 }
 
 // Closes connections that have not registered in time.
 void Server::State::close_late(Time now) {
   for (const auto& [id, connection] : connections_) {
-    if (connection->is_worker || connection->asking || now - connection->since < 3 * options_.step) continue;
-    close(*connection, "it did not say in time what it wants");
+    if (has_registered(service_, id) || now - connection->since < 3 * options_.step) continue;
+    close(*connection, "it sent no request in time");
   }
 }
 
-// The port stays open, because workers of the next job may already be connecting. Connections of the previous job are
-// closing.
-void Server::State::begin_next_job() {
+void Server::State::step(const ServiceInput& input) {
+  for (const auto& output : membership::step(service_, input, Clock::now(), random_token)) {
+    std::visit([this](const auto& each) { carry_out(each); }, output);
+  }
+}
+
+void Server::State::carry_out(const Send& send) {
+  if (const auto found = connections_.find(send.connection); found != connections_.end()) {
+    post(*found->second, send.message);
+  }
+}
+
+void Server::State::carry_out(const Close& close) {
+  const auto found = connections_.find(close.connection);
+  if (found == connections_.end()) return;
+  if (close.reason.empty()) return close_politely(*found->second);
+  membership::close(*found->second, close.reason);
+}
+
+void Server::State::carry_out(const Save& save) {
+  if (!writer_) return;
+  writer_->put(print_state(service_.membership));
+  if (save.first) writer_->wait_for(kSave);
+}
+
+// Where programs follow each other, the port stays open, because workers of the next job may already be connecting.
+// Connections of the previous job are closing.
+void Server::State::carry_out(const JobEnded& job) {
+  ending_ = job.ending;
+  if (!options_.programs_follow) return;
   if (options_.on_ended) options_.on_ended(*ending_);
   ending_.reset();
-  service_->refusals().finish();
-  service_ = std::make_unique<SchedulerService>(options_, Clock::now());
+  refusals_.finish();
+  service_ = begin(options_, Clock::now());
+}
+
+std::string Server::State::status() const {
+  return status_json(service_.membership,
+                     {options_.version, options_.tls != nullptr, options_.state.has_value(), service_.started},
+                     Clock::now());
 }
 
 net::Awaitable<void> Server::State::watch() {
@@ -232,9 +308,8 @@ net::Awaitable<void> Server::State::watch() {
     co_await net::sleep(timer, kTick);
     const auto now = Clock::now();
     close_late(now);
-    service_->refusals().tick(now);
-    ending_ = service_->tick(now);
-    if (ending_ && options_.programs_follow) begin_next_job();
+    refusals_.tick(now);
+    step(Tick{});
   }
   acceptor_.close();
   const auto deadline = Clock::now() + kFarewell;

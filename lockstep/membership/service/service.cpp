@@ -1,14 +1,14 @@
-// The scheduler's message handlers and its tick: losses, hanging workers, pending admissions, saving, the end.
+// The steps of the service: messages of workers, ends of connections, and what is due at a time.
 #include <lockstep/base/error.h>
-#include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/membership/decisions.h>
-#include <lockstep/membership/membership.h>
 #include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
-#include <lockstep/membership/service/status.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::membership {
 namespace {
@@ -16,9 +16,380 @@ namespace {
 constexpr auto kTellWaiting = std::chrono::seconds(10);
 constexpr auto kAway = std::chrono::seconds(3);
 
-Membership new_membership(const ServerOptions& options, Time now) {
+/// One step: what it changes, and what comes out of it.
+class ServiceStep {
+ public:
+  ServiceStep(ServiceState& state, Time now, const NewToken& new_token)
+      : state_(state), membership_(state.membership), now_(now), new_token_(new_token) {}
+
+  void take(const Opened& opened);
+  void take(const Received& received);
+  void take(const Closed& closed);
+  void take(const Tick& tick);
+
+  std::vector<ServiceOutput> outputs() { return std::move(outputs_); }
+
+ private:
+  void take(ConnectionId id, const Register& request);
+  void take(ConnectionId id, const StoreAt& store);
+  void take(ConnectionId id, const Heartbeat& heartbeat);
+  void take(ConnectionId id, const Again& again);
+  void take(ConnectionId id, const Leave& leave);
+
+  // Admission.
+  void decide(ConnectionId id);
+  void decide_pending();
+  void challenge(ConnectionId id, const std::string& reason);
+  void put_off(ConnectionId id, const std::string& reason);
+  void welcome(ConnectionId id, const Admission& admission);
+  void assign();
+  void send_assignment(const Member& member);
+
+  // Losses, and the end.
+  void expel_hanging();
+  void finish(Member& member, const std::string& complete);
+  void finish_waiting();
+  void send_waits();
+  void send_lost(const Member& member, const std::string& reason, bool certain);
+  void send_running(const FromScheduler& message);
+  void report_lost_ranks();
+  void save_if_changed(bool first);
+
+  Member& member_of(ConnectionId id);
+  Peer* find_peer(ConnectionId id);
+  void send(ConnectionId id, FromScheduler message);
+  void dismiss(ConnectionId id, FromScheduler last_message);
+  void close(ConnectionId id, std::string reason = {});
+  template <typename Output>
+  void put(Output output) {
+    outputs_.emplace_back(std::move(output));
+  }
+  void log(LogLevel level, std::string text) { put(LogLine{level, std::move(text)}); }
+  /// An event for users. Under a launcher only for debugging, because the launcher and its ranks report the same.
+  void log_event(std::string text) {
+    log(state_.options.programs_follow ? LogLevel::debug : LogLevel::warning, std::move(text));
+  }
+
+  ServiceState& state_;
+  Membership& membership_;
+  const Time now_;
+  const NewToken& new_token_;
+  std::vector<ServiceOutput> outputs_;
+};
+
+Peer* ServiceStep::find_peer(ConnectionId id) {
+  const auto found = state_.peers.find(id);
+  return found == state_.peers.end() ? nullptr : &found->second;
+}
+
+Member& ServiceStep::member_of(ConnectionId id) {
+  if (auto* member = find_connection(membership_, id)) return *member;
+  fail(ErrorKind::data, "message", "it arrived before the process registered");
+}
+
+void ServiceStep::send(ConnectionId id, FromScheduler message) {
+  if (find_peer(id) != nullptr) put(Send{id, std::move(message)});
+}
+
+void ServiceStep::close(ConnectionId id, std::string reason) {
+  auto* peer = find_peer(id);
+  if (peer == nullptr || peer->cut) return;
+  peer->closing = true;
+  peer->cut = !reason.empty();
+  put(Close{id, std::move(reason)});
+}
+
+void ServiceStep::dismiss(ConnectionId id, FromScheduler last_message) {
+  send(id, std::move(last_message));
+  close(id);
+}
+
+void ServiceStep::take(const Opened& opened) {
+  auto& peer = state_.peers[opened.connection];
+  peer.address = opened.address;
+  peer.nonce = new_token_();
+  send(opened.connection, Hello{kProtocol, membership_.job, peer.nonce, !state_.options.secret.empty()});
+}
+
+void ServiceStep::take(const Received& received) {
+  const auto* peer = find_peer(received.connection);
+  if (peer == nullptr || peer->closing) return;
+  if (auto* member = find_connection(membership_, received.connection)) member->heard = now_;
+  std::visit([&](const auto& one) { take(received.connection, one); }, received.message);
+}
+
+void ServiceStep::take(ConnectionId id, const StoreAt& store) {
+  const Member& member = member_of(id);
+  if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {
+    fail(ErrorKind::data, "message", "a store of generation {} by {} does not belong to generation {}",
+         store.generation, describe(member), membership_.generation);
+  }
+  membership_.store_host = store.host;
+  membership_.store_port = store.port;
+  state_.changed = true;
+  send_running(store);
+}
+
+void ServiceStep::take(ConnectionId id, const Heartbeat& heartbeat) {
+  if (find_peer(id)->asking) return;  // it waits for a decision
+  Member& member = member_of(id);
+  if (heartbeat.step) member.step = heartbeat.step;
+  if (heartbeat.step_us && heartbeat.own_us) {
+    member.step_time =
+        StepTime{std::chrono::microseconds(*heartbeat.step_us), std::chrono::microseconds(*heartbeat.own_us)};
+  }
+}
+
+void ServiceStep::finish(Member& member, const std::string& complete) {
+  note_leave(membership_, member, {true, ""}, now_);
+  state_.changed = true;
+  dismiss(member.connection, Ended{true, complete});
+}
+
+// Some workers may lose another one in the last operation of all, and request the next generation before the first
+// worker that completed it reports that. No process takes the lost worker's place any more. Ranks of a launcher that
+// were never in the job are replacements, which the launcher ends.
+void ServiceStep::finish_waiting() {
+  const auto complete = find_completion(membership_);
+  if (!complete) return;
+  for (Member& member : membership_.members) {
+    if (member.link != Link::open || member.phase != Phase::waiting) continue;
+    if (membership_.programs_follow && member.generation == 0) continue;
+    if (find_peer(member.connection) != nullptr) finish(member, *complete);
+  }
+}
+
+void ServiceStep::take(ConnectionId id, const Again& again) {
+  Member& member = member_of(id);
+  if (!membership_.recovery) {
+    return dismiss(id, Ended{false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
+  }
+  if (const auto complete = find_completion(membership_)) return finish(member, *complete);
+  if (!note_again(membership_, member, again, now_)) return;
+  state_.changed = true;
+  log_event(fmt::format("{} cannot continue in generation {}, and waits for the next: {}", describe(member),
+                        again.generation, again.reason));
+  send_lost(member, again.reason, true);
+  assign();
+}
+
+void ServiceStep::take(ConnectionId id, const Leave& leave) {
+  Member& member = member_of(id);
+  if (membership_.programs_follow && find_peer(id)->expelled) {  // its launcher replaces it after its end
+    log(LogLevel::warning, fmt::format("{}: {}", describe(member), leave.error));
+    return close(id);
+  }
+  note_leave(membership_, member, leave, now_);
+  state_.changed = true;
+  if (leave.ok) {
+    log(LogLevel::info, fmt::format("{} is done", describe(member)));
+  } else {
+    log_event(fmt::format("{} failed: {}", describe(member), leave.error));
+    // Other ranks of a launcher get the same error, or read it in the store. This rank is not replaced.
+    if (!membership_.programs_follow) send_lost(member, leave.error, true);
+  }
+  close(id);
+}
+
+void ServiceStep::take(const Closed& closed) {
+  state_.peers.erase(closed.connection);
+  const Member* member = find_connection(membership_, closed.connection);
+  const bool was_running = member != nullptr && member->phase == Phase::running;
+  const auto lost = member != nullptr ? std::optional(*member) : std::nullopt;
+  const auto what = note_closed(membership_, closed.connection, closed.reason, now_);
+  if (!what) return;
+  state_.changed = true;
+  log_event(*what);
+  if (!was_running) return;
+  if (closed.by_service) put(ProcessLost{lost->rank.value_or(-1), lost->pid});
+  send_lost(*lost, closed.reason, closed.by_service);
+}
+
+void ServiceStep::report_lost_ranks() {
+  if (membership_.generation == 0) return;
+  auto lost = lost_ranks(membership_);
+  if (lost == state_.known_lost) return;
+  put(RanksLost{lost});
+  state_.known_lost = std::move(lost);
+}
+
+void ServiceStep::send_lost(const Member& member, const std::string& reason, bool certain) {
+  send_running(Lost{membership_.generation, member.node_id, member.rank.value_or(0), reason, certain});
+}
+
+void ServiceStep::send_running(const FromScheduler& message) {
+  for (const Member& member : membership_.members) {
+    if (member.link == Link::open && member.phase == Phase::running) send(member.connection, message);
+  }
+}
+
+// Sends hanging workers the request to end. Such a worker answers with its stack (Leave) and ends; then its place is
+// free.
+void ServiceStep::expel_hanging() {
+  for (const auto id : find_hanging(membership_, now_)) {
+    auto* peer = find_peer(id);
+    if (peer == nullptr || std::exchange(peer->expelled, true)) continue;
+    const Member& member = *find_connection(membership_, id);
+    log(LogLevel::warning,
+        fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
+                    describe(member), seconds_in(now_ - *membership_.broken)));
+    put(ProcessLost{member.rank.value_or(-1), member.pid});
+    send(id, Ended{false, membership_.recovery ? "this worker hangs, and another one takes its place"
+                                               : "this worker hangs, and the job cannot go on without it"});
+  }
+}
+
+void ServiceStep::send_waits() {
+  if (now_ - state_.waits_sent < kTellWaiting) return;
+  state_.waits_sent = now_;
+  for (const Member& member : membership_.members) {
+    if (member.link != Link::open || member.phase != Phase::waiting) continue;
+    send(member.connection, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
+  }
+}
+
+void ServiceStep::take(const Tick& /*tick*/) {
+  if (state_.ended) return;
+  // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
+  if (const auto away = now_ - std::exchange(state_.ticked, now_); away > kAway) {
+    log(LogLevel::warning, fmt::format("the scheduler did nothing for {:.0f} s; this time does not count towards the "
+                                       "heartbeat limit of any worker",
+                                       seconds_in(away)));
+    excuse_missed_heartbeats(membership_, away);
+  }
+  for (const auto id : find_missed_heartbeats(membership_, now_)) {
+    close(id, fmt::format("it sent nothing for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
+  }
+  report_lost_ranks();
+  expel_hanging();
+  decide_pending();
+  finish_waiting();
+  send_waits();
+  auto ending = find_ending(membership_, now_);
+  save_if_changed(false);
+  if (!ending) return;
+  for (auto& [id, peer] : state_.peers) {
+    const bool of_next_job = peer.asking && peer.asking->put_off;
+    if (!of_next_job) send(id, Ended{ending->ok, ending->reason});
+    close(id);
+  }
+  state_.ended = true;
+  put(JobEnded{std::move(*ending)});
+}
+
+void ServiceStep::save_if_changed(bool first) {
+  if (std::exchange(state_.changed, false)) put(Save{first});
+}
+
+// ---- admission
+
+void ServiceStep::take(ConnectionId id, const Register& request) {
+  Peer& peer = *find_peer(id);
+  if (peer.is_worker || peer.asking) fail(ErrorKind::data, "message", "it registered twice");
+  const std::string& secret = state_.options.secret;
+  if (!secret.empty() && !is_proof(request.proof, secret, "worker " + request.life, peer.nonce)) {
+    const std::string reason =
+        request.proof.empty()
+            ? "it does not have the secret that this scheduler requires (LOCKSTEP_CLUSTER_SECRET_FILE)"
+            : "its secret is not that of this scheduler (LOCKSTEP_CLUSTER_SECRET_FILE)";
+    put(Refusal{peer.address, reason});
+    return dismiss(id, Refused{reason});
+  }
+  peer.nonce_of_worker = request.nonce;
+  peer.asking = Applicant{request, peer.address.substr(0, peer.address.rfind(':')), id, std::nullopt};
+  decide(id);
+}
+
+void ServiceStep::decide(ConnectionId id) {
+  Peer& peer = *find_peer(id);
+  const Admission admission = admit(membership_, *peer.asking, now_);
+  switch (admission.verdict) {
+    case Verdict::welcome:
+    case Verdict::welcome_back: return welcome(id, admission);
+    case Verdict::challenge: return challenge(id, admission.reason);
+    case Verdict::put_off: return put_off(id, admission.reason);
+    case Verdict::refuse: break;
+  }
+  put(Refusal{fmt::format("worker '{}' at {}", peer.asking->request.node_id, peer.address), admission.reason});
+  peer.asking.reset();
+  dismiss(id, Refused{admission.reason});
+}
+
+void ServiceStep::challenge(ConnectionId id, const std::string& reason) {
+  Peer& peer = *find_peer(id);
+  if (peer.asking->challenged) return;
+  peer.asking->challenged = now_;
+  const auto& node_id = peer.asking->request.node_id;
+  log(LogLevel::info, fmt::format("worker '{}' at {} has to wait: {}", node_id, peer.address, reason));
+  send(id, Wait{count_present(membership_), membership_.wanted, reason});
+  const Member* holder = find_member(membership_, node_id);
+  if (holder != nullptr && holder->link == Link::open) send(holder->connection, Ping{});
+}
+
+// Makes a worker wait until this job ends. That closes the connection, and the worker connects to the next scheduler.
+void ServiceStep::put_off(ConnectionId id, const std::string& reason) {
+  Peer& peer = *find_peer(id);
+  if (std::exchange(peer.asking->put_off, true)) return;
+  log(LogLevel::info,
+      fmt::format("worker '{}' at {} has to wait: {}", peer.asking->request.node_id, peer.address, reason));
+  send(id, Wait{count_present(membership_), membership_.wanted, reason});
+}
+
+void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
+  Peer& peer = *find_peer(id);
+  const Applicant applicant = *std::exchange(peer.asking, std::nullopt);
+  const auto& node_id = applicant.request.node_id;
+  const Member* before = find_member(membership_, admission.replaces.value_or(node_id));
+  if (before != nullptr && before->link == Link::open) close(before->connection, "another connection took its place");
+  // Pending operations of the other workers with the old process cannot succeed.
+  if (before != nullptr && admission.verdict == Verdict::welcome && before->phase == Phase::running) {
+    send_lost(*before, "another process took its place", true);
+  }
+  enter(membership_, applicant, admission, now_);
+  state_.changed = true;
+  peer.is_worker = true;
+  const Member& member = *find_member(membership_, node_id);
+  log(LogLevel::info, fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
+                                  admission.reason, count_present(membership_), membership_.wanted));
+  if (admission.verdict == Verdict::welcome_back && member.rank) put(ProcessBack{*member.rank, member.pid});
+  if (member.phase != Phase::waiting) return send_assignment(member);
+  send(id, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
+  assign();
+}
+
+void ServiceStep::assign() {
+  if (!assign_ranks(membership_, new_token_(), now_)) return;
+  state_.changed = true;
+  save_if_changed(true);  // a rank must be saved before its worker gets it
+  for (const Member& member : membership_.members) {
+    log(LogLevel::info, fmt::format("{} at {} has rank {} of {}, generation {}", describe(member), member.address,
+                                    *member.rank, membership_.wanted, membership_.generation));
+    send_assignment(member);
+  }
+}
+
+void ServiceStep::send_assignment(const Member& member) {
+  RankAssignment assignment = assignment_of(membership_, member);
+  const auto* peer = find_peer(member.connection);
+  const std::string& secret = state_.options.secret;
+  if (peer != nullptr && !secret.empty()) assignment.proof = prove(secret, "scheduler", peer->nonce_of_worker);
+  send(member.connection, assignment);
+  if (!membership_.store_host.empty() && member.generation == membership_.generation) {
+    send(member.connection, StoreAt{membership_.generation, membership_.store_host, membership_.store_port});
+  }
+}
+
+void ServiceStep::decide_pending() {
+  std::vector<ConnectionId> asking;
+  for (const auto& [id, peer] : state_.peers) {
+    if (peer.asking) asking.push_back(id);
+  }
+  for (const auto id : asking) decide(id);
+}
+
+Membership new_membership(const JobOptions& options, std::string job, Time now) {
   Membership membership;
-  membership.job = random_token();
+  membership.job = std::move(job);
   membership.wanted = options.workers;
   membership.recovery = options.recovery;
   membership.programs_follow = options.programs_follow;
@@ -27,238 +398,36 @@ Membership new_membership(const ServerOptions& options, Time now) {
   return membership;
 }
 
-// Reads the saved state into `membership`. False, with `membership` unchanged, when there is no state to continue from.
-bool load(const StatePlace& place, Membership& membership, Time now) {
-  const auto text = place.load();
-  if (!text) return false;
-  try {
-    Membership saved = membership;
-    read_state(*text, saved, now);
-    if (state_of(saved) == State::exit) return false;  // a job that has ended
-    membership = std::move(saved);
-    return true;
-  } catch (const Error& error) {
-    fail(ErrorKind::data, "scheduler",
-         "the state in '{}' cannot be used: {}; remove it, or set MS_RECOVERY_PATH to another place", place.name,
-         error.message());
-  }
-}
-
 }  // namespace
 
-SchedulerService::SchedulerService(const ServerOptions& options, Time now)
-    : options_(options), membership_(new_membership(options, now)), started_(now), ticked_(now), told_waiting_(now) {
-  if (!options.state) return;
-  if (load(*options.state, membership_, now)) {
-    log_info("going on with job {} from {}: {} workers, generation {}", membership_.job, options.state->name,
-             membership_.members.size(), membership_.generation);
-  }
-  writer_.emplace(*options.state);
-  changed_ = true;
-  save_if_changed();
+ServiceState begin_service(const JobOptions& options, const std::optional<std::string>& saved, Time now,
+                           const NewToken& new_token) {
+  ServiceState state;
+  state.options = options;
+  state.membership = new_membership(options, new_token(), now);
+  state.started = state.ticked = state.waits_sent = now;
+  state.changed = true;
+  if (!saved) return state;
+  auto membership = state.membership;
+  read_state(*saved, membership, now);
+  if (state_of(membership) != State::exit) state.membership = std::move(membership);
+  return state;
 }
 
-void SchedulerService::greet(const std::shared_ptr<Connection>& connection) {
-  connection->nonce = random_token();
-  workers_.emplace(connection->id, connection);
-  post(*connection, Hello{kProtocol, membership_.job, connection->nonce, !options_.secret.empty()});
+std::vector<ServiceOutput> step(ServiceState& state, const ServiceInput& input, Time now, const NewToken& new_token) {
+  ServiceStep one(state, now, new_token);
+  std::visit([&](const auto& each) { one.take(each); }, input);
+  return one.outputs();
 }
 
-void SchedulerService::receive(Connection& connection, const std::string& text, Time now) {
-  if (connection.closing) return;
-  const FromWorker message = parse_from_worker(text);
-  if (auto* member = find_connection(membership_, connection.id)) member->heard = now;
-  std::visit([&](const auto& one) { take(connection, one, now); }, message);
+bool has_registered(const ServiceState& state, ConnectionId connection) {
+  const auto found = state.peers.find(connection);
+  return found != state.peers.end() && (found->second.is_worker || found->second.asking);
 }
 
-Member& SchedulerService::member_of(const Connection& connection) {
-  if (auto* member = find_connection(membership_, connection.id)) return *member;
-  fail(ErrorKind::data, "message", "it came before it registered");
-}
-
-void SchedulerService::take(Connection& connection, const StoreAt& store, Time /*now*/) {
-  const Member& member = member_of(connection);
-  if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {
-    fail(ErrorKind::data, "message", "a store of generation {} by {} is none of generation {}", store.generation,
-         describe(member), membership_.generation);
-  }
-  membership_.store_host = store.host;
-  membership_.store_port = store.port;
-  changed_ = true;
-  tell_running(store);
-}
-
-void SchedulerService::take(Connection& connection, const Heartbeat& heartbeat, Time /*now*/) {
-  Member& member = member_of(connection);
-  if (heartbeat.step) member.step = heartbeat.step;
-  if (heartbeat.step_us && heartbeat.own_us) {
-    member.step_time =
-        StepTime{std::chrono::microseconds(*heartbeat.step_us), std::chrono::microseconds(*heartbeat.own_us)};
-  }
-}
-
-void SchedulerService::dismiss(Connection& connection, const FromScheduler& last_message) {
-  post(connection, last_message);
-  close_politely(connection);
-}
-
-void SchedulerService::finish(Connection& connection, Member& member, const std::string& complete, Time now) {
-  note_leave(membership_, member, {true, ""}, now);
-  changed_ = true;
-  dismiss(connection, Ended{true, complete});
-}
-
-// Some workers may lose another one in the last operation of all, and request the next generation before the first
-// worker that completed it reports that. No process takes the lost worker's place any more. Ranks of a launcher that
-// were never in the job are replacements, which the launcher ends.
-void SchedulerService::finish_waiting(Time now) {
-  const auto complete = find_completion(membership_);
-  if (!complete) return;
-  for (Member& member : membership_.members) {
-    if (member.link != Link::open || member.phase != Phase::waiting) continue;
-    if (membership_.programs_follow && member.generation == 0) continue;
-    if (const auto found = workers_.find(member.connection); found != workers_.end()) {
-      finish(*found->second, member, *complete, now);
-    }
-  }
-}
-
-void SchedulerService::take(Connection& connection, const Again& again, Time now) {
-  Member& member = member_of(connection);
-  if (!membership_.recovery) {
-    return dismiss(connection, Ended{false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
-  }
-  if (const auto complete = find_completion(membership_)) return finish(connection, member, *complete, now);
-  if (!note_again(membership_, member, again, now)) return;
-  changed_ = true;
-  tell_people(fmt::format("{} cannot go on in generation {}, and waits for the next: {}", describe(member),
-                          again.generation, again.reason));
-  tell_lost(member, again.reason, true);
-  assign(now);
-}
-
-void SchedulerService::take(Connection& connection, const Leave& leave, Time now) {
-  Member& member = member_of(connection);
-  if (options_.programs_follow && connection.expelled) {  // its launcher replaces it after its end
-    log_warning("{}: {}", describe(member), leave.error);
-    return close_politely(connection);
-  }
-  note_leave(membership_, member, leave, now);
-  changed_ = true;
-  if (leave.ok) {
-    log_info("{} is done", describe(member));
-  } else {
-    tell_people(fmt::format("{} failed: {}", describe(member), leave.error));
-    // Other ranks of a launcher get the same error, or read it in the store. This rank is not replaced.
-    if (!options_.programs_follow) tell_lost(member, leave.error, true);
-  }
-  close_politely(connection);
-}
-
-void SchedulerService::forget(Connection& connection, const std::string& reason, Time now) {
-  workers_.erase(connection.id);
-  const Member* member = find_connection(membership_, connection.id);
-  const bool was_running = member != nullptr && member->phase == Phase::running;
-  const auto lost = member != nullptr ? std::optional(*member) : std::nullopt;
-  const auto what = note_closed(membership_, connection.id, reason, now);
-  if (!what) return;
-  changed_ = true;
-  tell_people(*what);
-  if (!was_running) return;
-  const bool certain = !connection.close_reason.empty();
-  if (certain) report_lost(*lost);
-  tell_lost(*lost, reason, certain);
-}
-
-// Logs an event for users. Under a launcher only for debugging, because the launcher and its ranks report the same.
-void SchedulerService::tell_people(const std::string& text) const {
-  write_log(options_.programs_follow ? LogLevel::debug : LogLevel::warning, text);
-}
-
-void SchedulerService::report_lost(const Member& member) const {
-  if (options_.on_lost) options_.on_lost(member.rank.value_or(-1), member.pid);
-}
-
-void SchedulerService::report_lost_ranks() {
-  if (!options_.on_lost_ranks || membership_.generation == 0) return;
-  auto lost = lost_ranks(membership_);
-  if (lost == told_lost_) return;
-  options_.on_lost_ranks(lost);
-  told_lost_ = std::move(lost);
-}
-
-void SchedulerService::tell_lost(const Member& member, const std::string& reason, bool certain) {
-  tell_running(Lost{membership_.generation, member.node_id, member.rank.value_or(0), reason, certain});
-}
-
-void SchedulerService::tell_running(const FromScheduler& message) {
-  for (const Member& member : membership_.members) {
-    if (member.link != Link::open || member.phase != Phase::running) continue;
-    if (const auto found = workers_.find(member.connection); found != workers_.end()) post(*found->second, message);
-  }
-}
-
-// Sends hanging workers the request to end. Such a worker answers with its stack (Leave) and ends; then its place is
-// free.
-void SchedulerService::expel_hanging(Time now) {
-  for (const auto connection : find_hanging(membership_, now)) {
-    const auto found = workers_.find(connection);
-    if (found == workers_.end() || std::exchange(found->second->expelled, true)) continue;
-    const Member& member = *find_connection(membership_, connection);
-    log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on", describe(member),
-                seconds_in(now - *membership_.broken));
-    report_lost(member);
-    post(*found->second, Ended{false, membership_.recovery ? "this worker hangs, and another is to take its place"
-                                                           : "this worker hangs, and the job cannot go on without it"});
-  }
-}
-
-void SchedulerService::tell_waiting(Time now) {
-  if (now - told_waiting_ < kTellWaiting) return;
-  told_waiting_ = now;
-  for (const Member& member : membership_.members) {
-    if (member.link != Link::open || member.phase != Phase::waiting) continue;
-    if (const auto found = workers_.find(member.connection); found != workers_.end()) {
-      post(*found->second, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
-    }
-  }
-}
-
-std::optional<Ending> SchedulerService::tick(Time now) {
-  // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
-  if (const auto away = now - std::exchange(ticked_, now); away > kAway) {
-    log_warning("the scheduler did nothing for {:.0f} s; that is held against no worker", seconds_in(away));
-    excuse_missed_heartbeats(membership_, away);
-  }
-  for (const auto connection : find_missed_heartbeats(membership_, now)) {
-    const auto found = workers_.find(connection);
-    if (found != workers_.end())
-      close(*found->second,
-            fmt::format("nothing was heard of it for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
-  }
-  report_lost_ranks();
-  expel_hanging(now);
-  decide_pending(now);
-  finish_waiting(now);
-  tell_waiting(now);
-  auto ending = find_ending(membership_, now);
-  save_if_changed();
-  if (!ending) return std::nullopt;
-  for (const auto& [id, connection] : workers_) {
-    const bool of_next_job = connection->asking && connection->asking->put_off;
-    if (!of_next_job) post(*connection, Ended{ending->ok, ending->reason});
-    close_politely(*connection);
-  }
-  return ending;
-}
-
-void SchedulerService::save_if_changed() {
-  if (std::exchange(changed_, false) && writer_) writer_->put(print_state(membership_));
-}
-
-std::string SchedulerService::status(Time now) const {
-  return status_json(membership_, {options_.version, options_.tls != nullptr, options_.state.has_value(), started_},
-                     now);
+bool is_admitted(const ServiceState& state, ConnectionId connection) {
+  const auto found = state.peers.find(connection);
+  return found != state.peers.end() && found->second.is_worker;
 }
 
 }  // namespace lockstep::membership

@@ -1,79 +1,137 @@
-// The scheduler's message handling: it decides by admission.h and membership.h, and sends messages to the affected
-// workers.
+// The service that decides who belongs to a job, as a pure state machine: a state, an input and the time give the next
+// state and outputs. It has no connection, no clock, no file and no random numbers; server.h has them. So the same code
+// runs in a scheduler, in a launcher, and in a simulation of thousands of jobs (tests/simulation/).
 #pragma once
 
-#include <lockstep/base/refusal_log.h>
-#include <lockstep/membership/service/connection.h>
-#include <lockstep/membership/service/saved_state.h>
-#include <lockstep/membership/service/server.h>
+#include <lockstep/base/log.h>
+#include <lockstep/membership/admission.h>
+#include <lockstep/membership/membership.h>
+#include <lockstep/membership/messages.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace lockstep::membership {
 
-/// Not thread-safe.
-class SchedulerService {
- public:
-  /// Continues from the saved state, if there is one.
-  explicit SchedulerService(const ServerOptions& options, Time now);
-
-  /// A new connection of a worker.
-  void greet(const std::shared_ptr<Connection>& connection);
-  /// Handles a message from it. Error(data) when that is not a message, or not allowed now: the caller should close the
-  /// connection.
-  void receive(Connection& connection, const std::string& text, Time now);
-  /// The connection has ended.
-  void forget(Connection& connection, const std::string& reason, Time now);
-
-  /// Does the work that depends on time. Returns the end of the job, once it has ended and the workers got the message.
-  std::optional<Ending> tick(Time now);
-
-  std::string status(Time now) const;
-
-  /// The log of refusals, also for connections that were never passed to this object.
-  RefusalLog& refusals() { return refusals_; }
-
- private:
-  void take(Connection& connection, const Register& request, Time now);
-  void take(Connection& connection, const StoreAt& store, Time now);
-  void take(Connection& connection, const Heartbeat& heartbeat, Time now);
-  void take(Connection& connection, const Again& again, Time now);
-  void take(Connection& connection, const Leave& leave, Time now);
-
-  Member& member_of(const Connection& connection);
-  void decide(Connection& connection, Time now);
-  void challenge(Connection& connection, const std::string& reason, Time now);
-  void put_off(Connection& connection, const std::string& reason);
-  void welcome(Connection& connection, const Admission& admission, Time now);
-  void assign(Time now);
-  void tell_assignment(Connection& connection, const Member& member);
-  void decide_pending(Time now);
-  void expel_hanging(Time now);
-  void dismiss(Connection& connection, const FromScheduler& last_message);
-  void finish(Connection& connection, Member& member, const std::string& complete, Time now);
-  void finish_waiting(Time now);
-  void tell_waiting(Time now);
-  void tell_lost(const Member& member, const std::string& reason, bool certain);
-  void tell_running(const FromScheduler& message);
-  void report_lost(const Member& member) const;
-  void report_lost_ranks();
-  void tell_people(const std::string& text) const;
-  void save_if_changed();
-
-  const ServerOptions& options_;
-  Membership membership_;
-  Time started_;
-  Time ticked_;
-  Time told_waiting_;
-  std::optional<std::vector<int>> told_lost_;  ///< the ranks last passed to on_lost_ranks
-  bool changed_ = false;                       ///< whether the membership changed since it was saved
-  std::optional<StateWriter> writer_;
-  RefusalLog refusals_;
-  std::map<std::uint64_t, std::shared_ptr<Connection>> workers_;
+/// The job of a service.
+struct JobOptions {
+  int workers = 1;
+  bool recovery = false;
+  bool programs_follow = false;  ///< see Membership
+  TimeLimits limits{};
+  std::string secret{};  ///< workers must have it; empty: none
 };
+
+/// The number of a connection; a number is not used twice.
+using ConnectionId = std::uint64_t;
+
+/// A connection on which a process may register.
+struct Peer {
+  std::string address;              ///< "10.0.0.2:4711"
+  std::string nonce;                ///< of our Hello
+  std::string nonce_of_worker;      ///< of its Register
+  std::optional<Applicant> asking;  ///< it has registered, and there is no decision yet
+  bool is_worker = false;           ///< it is admitted
+  bool expelled = false;            ///< it got the request to end, because it hangs
+  bool closing = false;             ///< its messages do not count any more
+  bool cut = false;                 ///< it got a Close that does not wait for messages
+};
+
+/// The whole state of a service. A plain value.
+struct ServiceState {
+  JobOptions options;
+  Membership membership;
+  std::map<ConnectionId, Peer> peers;
+  Time started;
+  Time ticked;                                 ///< the last tick
+  Time waits_sent;                             ///< when waiting workers got their last Wait
+  std::optional<std::vector<int>> known_lost;  ///< the ranks of the last RanksLost
+  bool changed = false;                        ///< the membership changed since the last Save
+  bool ended = false;                          ///< the job has ended; nothing follows
+};
+
+// ---- inputs
+
+struct Opened {
+  ConnectionId connection = 0;
+  std::string address;
+};
+struct Received {
+  ConnectionId connection = 0;
+  FromWorker message;
+};
+struct Closed {
+  ConnectionId connection = 0;
+  std::string reason;
+  bool by_service = false;  ///< by this side (a Close, or a limit of the server), not by the process or the network
+};
+struct Tick {};  ///< about every 100 ms
+
+using ServiceInput = std::variant<Opened, Received, Closed, Tick>;
+
+// ---- outputs, in the order in which the caller carries them out
+
+struct Send {
+  ConnectionId connection = 0;
+  FromScheduler message;
+};
+/// Closes a connection: at once, or when all messages to it are sent.
+struct Close {
+  ConnectionId connection = 0;
+  std::string reason;  ///< empty: when all messages are sent
+};
+/// The membership is to be saved. `first`: before the outputs that follow, as they depend on it.
+struct Save {
+  bool first = false;
+};
+struct LogLine {
+  LogLevel level = LogLevel::info;
+  std::string text;
+};
+/// A refused process, for a log that is limited.
+struct Refusal {
+  std::string who;
+  std::string reason;
+};
+/// The job continues without this process of this rank (-1: it has none), which is silent, or hangs.
+struct ProcessLost {
+  int rank = -1;
+  std::int64_t pid = 0;
+};
+/// Such a process has reconnected before another one took its place.
+struct ProcessBack {
+  int rank = 0;
+  std::int64_t pid = 0;
+};
+/// lost_ranks() has changed, or a job has got its ranks.
+struct RanksLost {
+  std::vector<int> ranks;
+};
+struct JobEnded {
+  Ending ending;
+};
+
+using ServiceOutput = std::variant<Send, Close, Save, LogLine, Refusal, ProcessLost, ProcessBack, RanksLost, JobEnded>;
+
+/// Makes a random text that no other process can guess.
+using NewToken = std::function<std::string()>;
+
+/// The state of a new job; with `saved` (print_state), of the job that it describes, unless that has ended.
+/// Error(data) for a text that is not the state of such a job.
+ServiceState begin_service(const JobOptions& options, const std::optional<std::string>& saved, Time now,
+                           const NewToken& new_token);
+
+/// Error(data), with the state otherwise as before, for a message that is not allowed now: the caller closes that
+/// connection.
+std::vector<ServiceOutput> step(ServiceState& state, const ServiceInput& input, Time now, const NewToken& new_token);
+
+/// Whether a process registered on this connection, admitted or not.
+bool has_registered(const ServiceState& state, ConnectionId connection);
+bool is_admitted(const ServiceState& state, ConnectionId connection);
 
 }  // namespace lockstep::membership

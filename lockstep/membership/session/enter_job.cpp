@@ -62,11 +62,10 @@ ServicePlace service_at(std::string text) {
   const auto colon = text.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
   if (!port || *port < 1 || *port > 65535) {
-    fail(
-        ErrorKind::environment, "connect",
-        "LOCKSTEP_JOB_SERVICE=\"{}\" must be HOST:PORT or tls://HOST:PORT; `lockstep run` sets it, remove it from what "
-        "you set yourself",
-        whole);
+    fail(ErrorKind::environment, "connect",
+         "LOCKSTEP_JOB_SERVICE=\"{}\" must be HOST:PORT or tls://HOST:PORT; `lockstep run` sets it, remove it from the "
+         "variables that you set",
+         whole);
   }
   return {text.substr(0, colon), static_cast<std::uint16_t>(*port), encrypted};
 }
@@ -155,7 +154,7 @@ EnteredWorld enter_launchers_job(const World& world, const EnterOptions& options
   std::shared_ptr<WorkerSession> joined(member, &member->session);
   if (joined->place().rank != world.rank || joined->place().size != world.size) {
     fail(ErrorKind::environment, "connect",
-         "the launcher's job service knows this process as rank {} of {}, but RANK and WORLD_SIZE say rank {} of {}; "
+         "the launcher's job service has this process as rank {} of {}, but RANK and WORLD_SIZE give rank {} of {}; "
          "leave these as the launcher set them",
          joined->place().rank, joined->place().size, world.rank, world.size);
   }

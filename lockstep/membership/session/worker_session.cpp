@@ -4,6 +4,8 @@
 #include <lockstep/membership/session/worker_session.h>
 #include <lockstep/membership/session/worker_session_state.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -21,12 +23,29 @@ constexpr auto kFirstWords = std::chrono::seconds(2);
 constexpr auto kWords = std::chrono::seconds(10);
 constexpr auto kLastReport = std::chrono::seconds(5);
 
+SessionFacts facts_of(const WorkerSessionOptions& options) {
+  SessionFacts facts;
+  facts.where = fmt::format("{}:{}", options.host, options.port);
+  facts.node_id = options.node_id.empty() ? random_token() : options.node_id;
+  facts.named = !options.node_id.empty();
+  facts.life = random_token();
+  facts.host = options.host_name;
+  facts.machine = options.machine;
+  facts.pid = ::getpid();
+  facts.server = options.server;
+  facts.servers = options.servers;
+  facts.turn = options.turn;
+  facts.secret = options.secret;
+  facts.nonce = random_token();
+  facts.of_launcher = options.of_launcher;
+  facts.recovers = options.recovers;
+  return facts;
+}
+
 }  // namespace
 
-WorkerSession::State::State(WorkerSessionOptions options)
-    : options_(std::move(options)),
-      where_(fmt::format("{}:{}", options_.host, options_.port)),
-      node_id_(options_.node_id.empty() ? random_token() : options_.node_id) {
+WorkerSession::State::State(WorkerSessionOptions options) : options_(std::move(options)) {
+  session_.facts = facts_of(options_);
   thread_ = std::thread([this] {
     boost::asio::co_spawn(context_, live(), boost::asio::detached);
     net::run_periodically(context_, options_.check_of_certificates);
@@ -86,26 +105,14 @@ void WorkerSession::leave(bool ok, const std::string& error) noexcept {
   try {
     state_->leave({ok, error});
   } catch (const std::exception& trouble) {
-    log_debug("the scheduler was not told that this worker leaves: {}", trouble.what());
+    log_debug("the scheduler was not informed that this worker leaves: {}", trouble.what());
   }
-}
-
-std::string WorkerSession::State::what_is_awaited() const {
-  if (!connected_)
-    return fmt::format("{} at {} ({})", service(), where_, trouble_.empty() ? "no answer yet" : trouble_);
-  if (!wait_) return fmt::format("{} at {} to answer", service(), where_);
-  if (options_.of_launcher) {
-    const auto missing = wait_->reason.empty() ? "" : ": " + wait_->reason;
-    return fmt::format("the other ranks, {} of {} are there{}", wait_->present, wait_->wanted, missing);
-  }
-  if (!wait_->reason.empty()) return fmt::format("its node id '{}': {}", node_id_, wait_->reason);
-  return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
 }
 
 void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration waited) const {
-  if (options_.of_launcher) {
+  if (of_launcher()) {
     fail(ErrorKind::timeout, "connect",
-         "this rank waited {:.1f} s for {}; look into the logs of those that did not come, or wait longer "
+         "this rank waited {:.1f} s for {}; look into the logs of those that did not register, or wait longer "
          "(LOCKSTEP_START_TIMEOUT_S)",
          seconds_in(waited), what);
   }
@@ -116,11 +123,11 @@ void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration
 }
 
 void WorkerSession::State::fail_without_service(Clock::duration waited) const {
-  fail(ErrorKind::timeout, options_.of_launcher ? "connect" : "scheduler",
+  fail(ErrorKind::timeout, of_launcher() ? "connect" : "scheduler",
        "a rank is lost, and this {} waited {:.1f} s for {}, without which no other can take its place; start the job "
        "again, which continues from the newest checkpoint{}",
-       worker(), seconds_in(waited), what_is_awaited(),
-       options_.of_launcher ? "" : ", or let the scheduler come back sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
+       worker(), seconds_in(waited), describe_wait(session_),
+       of_launcher() ? "" : ", or restart the scheduler sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
 }
 
 void WorkerSession::State::wait_for_assignment() {
@@ -128,70 +135,54 @@ void WorkerSession::State::wait_for_assignment() {
   const auto deadline = start + options_.start_timeout;
   auto next_words = start + kFirstWords;
   std::unique_lock lock(mutex_);
-  while (!assignment_ && !over_) {
+  while (!session_.assignment && !session_.over) {
     changed_.wait_until(lock, std::min(deadline, next_words));
     const auto now = Clock::now();
-    if (assignment_ || over_) break;
-    if (now >= deadline) fail_waiting(what_is_awaited(), options_.start_timeout);
+    if (session_.assignment || session_.over) break;
+    if (now >= deadline) fail_waiting(describe_wait(session_), options_.start_timeout);
     if (now < next_words) continue;
-    log_warning("this {} waits for {}: {:.0f} s of at most {:.0f} s", worker(), what_is_awaited(),
+    log_warning("this {} waits for {}: {:.0f} s of at most {:.0f} s", worker(), describe_wait(session_),
                 seconds_in(now - start), seconds_in(options_.start_timeout));
     next_words = now + kWords;
   }
-  if (!assignment_) throw Error(over_->first, "scheduler", over_->second);
-  place_ = assignment_;
+  if (!session_.assignment) throw Error(session_.over->first, "scheduler", session_.over->second);
+  place_ = session_.assignment;
 }
 
-void WorkerSession::State::publish_store(const StoreAt& store) {
-  const std::lock_guard lock(mutex_);
-  own_store_ = store;
-  asio::post(context_, [this, store] { say(store); });
-}
-
-void WorkerSession::State::ask_again(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (leave_ || over_ || again_ || place_->generation != assignment_->generation) return;
-  again_ = Again{place_->generation, reason};
-  asio::post(context_, [this, again = *again_] { say(again); });
-}
+void WorkerSession::State::ask_again(const std::string& reason) { take(Again{place_->generation, reason}); }
 
 bool WorkerSession::State::await_next_place() {
   std::unique_lock lock(mutex_);
   const auto start = Clock::now();
   auto next_words = start + kFirstWords;
   // Only the service can end the wait for other members. Without the service it would never end.
-  const Clock::duration longest = options_.of_launcher ? options_.heartbeat_limit : options_.start_timeout;
+  const Clock::duration longest = of_launcher() ? options_.heartbeat_limit : options_.start_timeout;
   auto heard = start;
   bool connected = true;
   const auto come = [&] {
-    if (std::exchange(connected, connected_) || connected_) heard = Clock::now();
-    return over_ || assignment_->generation > place_->generation;
+    if (std::exchange(connected, session_.connected) || session_.connected) heard = Clock::now();
+    return session_.over || session_.assignment->generation > place_->generation;
   };
   while (!changed_.wait_until(lock, std::min(next_words, heard + longest), come)) {
     const auto now = Clock::now();
-    if (!connected_ && now >= heard + longest) fail_without_service(now - heard);
+    if (!session_.connected && now >= heard + longest) fail_without_service(now - heard);
     if (now < next_words) continue;
-    log_warning("this {} keeps its state and waits for {}: {:.0f} s", worker(), what_is_awaited(),
+    log_warning("this {} keeps its state and waits for {}: {:.0f} s", worker(), describe_wait(session_),
                 seconds_in(now - start));
     next_words = now + kWords;
   }
-  if (assignment_->generation > place_->generation) {
-    place_ = assignment_;
+  if (session_.assignment->generation > place_->generation) {
+    place_ = session_.assignment;
     return true;
   }
-  if (complete_) return false;
-  throw Error(over_->first, "scheduler", over_->second);
+  if (session_.complete) return false;
+  throw Error(session_.over->first, "scheduler", session_.over->second);
 }
 
 std::optional<std::string> WorkerSession::State::broken(std::int64_t generation) const {
   const std::lock_guard lock(mutex_);
-  return broken_ && broken_->generation == generation ? std::optional(broken_->why) : std::nullopt;
-}
-
-// With recovery a lost connection is enough to wait for the next generation; without it no generation follows.
-std::optional<std::string> WorkerSession::State::what_is_lost() const {
-  const auto& failure = options_.recovers ? lost_ : broken_;
-  return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;
+  return session_.broken && session_.broken->generation == generation ? std::optional(session_.broken->why)
+                                                                      : std::nullopt;
 }
 
 std::optional<std::string> WorkerSession::State::lost() const {
@@ -214,28 +205,22 @@ void WorkerSession::State::describe_progress_with(std::function<std::string()> w
 StoreAt WorkerSession::State::await_store(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   const auto start = Clock::now();
-  const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_ || what_is_lost(); });
-  if (store_ && store_->generation == place_->generation) return *store_;
+  const bool there =
+      changed_.wait_until(lock, deadline, [&] { return session_.store || session_.over || what_is_lost(); });
+  if (session_.store && session_.store->generation == place_->generation) return *session_.store;
   if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
-  if (there && over_) throw Error(over_->first, "scheduler", over_->second);
+  if (there && session_.over) throw Error(session_.over->first, "scheduler", session_.over->second);
   if (there) {
     fail(ErrorKind::peer_lost, "scheduler", "the job is in generation {} already, and this worker's was {}",
-         store_->generation, place_->generation);
+         session_.store->generation, place_->generation);
   }
-  fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited(), Clock::now() - start);
-}
-
-void WorkerSession::State::leave(const Leave& leave) {
-  const std::lock_guard lock(mutex_);
-  if (leave_ || over_) return;
-  leave_ = leave;
-  asio::post(context_, [this, leave] { say(leave); });
+  fail_waiting(session_.connected ? "rank 0 to open the store" : describe_wait(session_), Clock::now() - start);
 }
 
 // The scheduler closes the connection after it has received Leave.
 void WorkerSession::State::wait_until_gone() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLastReport, [&] { return over_ || !connected_; });
+  changed_.wait_for(lock, kLastReport, [&] { return session_.over || !session_.connected; });
 }
 
 }  // namespace lockstep::membership

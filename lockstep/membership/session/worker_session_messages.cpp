@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <csignal>
@@ -45,26 +46,25 @@ class BackOff {
 net::Awaitable<void> WorkerSession::State::live() {
   BackOff back_off;
   for (;;) {
-    std::string why;
+    Disconnected end;
     try {
       co_await converse();
     } catch (const Error& error) {
-      why = error.message();
-      if (error.kind() == ErrorKind::environment) stop_trying(error.kind(), fmt::format("{}: {}", where_, why));
+      end = {error.message(), error.kind() == ErrorKind::environment};
     } catch (const std::exception& error) {
-      why = error.what();
+      end.why = error.what();
     }
+    bool over = false;
     {
       const std::lock_guard lock(mutex_);
-      if (std::exchange(connected_, false)) {
-        back_off = {};
-        if (assignment_ && !over_ && !leave_)
-          log_warning("{} at {} is lost ({}); looking for it, training goes on", service(), where_, why);
-      }
-      trouble_ = why;
-      changed_.notify_all();
-      if (over_) co_return;
+      if (session_.connected) back_off = {};
     }
+    take(end);
+    {
+      const std::lock_guard lock(mutex_);
+      over = session_.over.has_value();
+    }
+    if (over) co_return;
     co_await net::sleep(pause_, back_off.next());
   }
 }
@@ -80,22 +80,17 @@ net::Awaitable<void> WorkerSession::State::converse() {
   // Names are not compared between the processes of a launcher's job (net/certificates/peer_tls.h).
   const auto expected = options_.of_launcher ? std::nullopt : std::optional(options_.host);
   if (options_.tls) co_await channel->secure_as_client(*options_.tls, expected);
-  co_await channel->open_websocket(where_, "/v1/worker");
-  const auto greeting = parse_from_scheduler(co_await channel->receive());
-  const auto* hello = std::get_if<Hello>(&greeting);
-  if (hello == nullptr) fail(ErrorKind::data, "scheduler", "it did not say hello");
+  co_await channel->open_websocket(session_.facts.where, "/v1/worker");
   outbox_.clear();
   {
     const std::lock_guard lock(mutex_);
     own_address_ = channel->own_address();
-    connected_ = true;
-    outbox_.emplace_back(registration(*hello));
-    job_ = hello->job;
   }
+  take(parse_from_scheduler(co_await channel->receive()));  // its Hello, which the registration answers
   channel_ = channel;
   asio::co_spawn(context_, keep_sending(channel), asio::detached);
   try {
-    for (;;) receive(parse_from_scheduler(co_await channel->receive()));
+    for (;;) take(parse_from_scheduler(co_await channel->receive()));
   } catch (...) {
     channel->close();
     channel_.reset();
@@ -126,97 +121,34 @@ net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Cha
   }
 }
 
-Register WorkerSession::State::registration(const Hello& hello) const {
-  Register request;
-  request.node_id = node_id_;
-  request.named = !options_.node_id.empty();
-  request.life = life_;
-  request.host = options_.host_name;
-  request.machine = options_.machine;
-  request.pid = ::getpid();
-  request.server = options_.server;
-  if (options_.servers > 0) request.servers = options_.servers;
-  if (assignment_) {
-    request.job = job_;
-    request.generation = assignment_->generation;
-    request.rank = assignment_->rank;
-  }
-  if (options_.turn > 0) request.turn = options_.turn;
-  request.nonce = nonce_;
-  if (hello.secret && !options_.secret.empty()) {
-    request.proof = prove(options_.secret, "worker " + life_, hello.nonce);
-  }
-  return request;
-}
-
-void WorkerSession::State::stop_trying(ErrorKind kind, std::string why) {
-  const std::lock_guard lock(mutex_);
-  if (over_) return;
-  if (assignment_ && !leave_) log_warning("{}; training goes on without the scheduler", why);
-  over_ = {kind, std::move(why)};
-  changed_.notify_all();
-}
-
-void WorkerSession::State::receive(const FromScheduler& message) {
-  if (const auto* refused = std::get_if<Refused>(&message)) {
-    return stop_trying(ErrorKind::environment,
-                       fmt::format("{} at {} refuses worker '{}': {}", service(), where_, node_id_, refused->reason));
-  }
-  if (const auto* ended = std::get_if<Ended>(&message)) {
-    complete_ = ended->ok;
-    if (!ended->ok && is_hanging()) return end_process(ended->reason);
-    return stop_trying(ErrorKind::peer_lost, fmt::format("{} at {} has ended the job: {}", service(), where_,
-                                                         ended->ok ? "all workers are done" : ended->reason));
-  }
-  if (const auto* assignment = std::get_if<RankAssignment>(&message)) {
-    if (!options_.secret.empty() && !is_proof(assignment->proof, options_.secret, "scheduler", nonce_)) {
-      return stop_trying(
-          ErrorKind::environment,
-          fmt::format("the server at {} does not know the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", where_));
-    }
-  }
-  if (const auto* lost = std::get_if<Lost>(&message)) return receive_lost(*lost);
-  const std::lock_guard lock(mutex_);
-  if (const auto* wait = std::get_if<Wait>(&message)) wait_ = *wait;
-  if (const auto* assignment = std::get_if<RankAssignment>(&message)) receive_assignment(*assignment);
-  if (const auto* store = std::get_if<StoreAt>(&message)) store_ = *store;
-  if (std::holds_alternative<Ping>(message)) say(Heartbeat{});
-  changed_.notify_all();
-}
-
-void WorkerSession::State::receive_assignment(const RankAssignment& assignment) {
-  if (!assignment_ || assignment_->generation != assignment.generation) store_.reset();
-  assignment_ = assignment;
-  if (again_ && again_->generation < assignment.generation) again_.reset();
-  // Messages that a new scheduler, or this one on an earlier connection, may not have received.
-  if (own_store_ && own_store_->generation == assignment.generation) say(*own_store_);
-  if (again_) say(*again_);
-  if (leave_) say(*leave_);
-}
-
-void WorkerSession::State::receive_lost(const Lost& lost) {
-  const auto why = options_.of_launcher
-                       ? fmt::format("rank {} is lost: {}", lost.rank, lost.reason)
-                       : fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
-  log_warning("{} says that {}", service(), why);
-  const auto note = [&](std::optional<Failure>& failure) {
-    if (!failure || failure->generation != lost.generation) failure = {lost.generation, why};
-  };
-  const std::lock_guard calling(calling_);
+void WorkerSession::State::take(const SessionInput& input) {
+  // The function for a broken generation is called before another thread can set one, which would be called at once.
+  std::unique_lock calling(calling_, std::defer_lock);
+  if (std::holds_alternative<FromScheduler>(input)) calling.lock();
+  std::vector<SessionOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
-    if (!assignment_ || lost.generation != assignment_->generation) return;
-    note(lost_);
-    if (lost.certain) note(broken_);
+    outputs = step(session_, input);
     changed_.notify_all();
   }
-  if (lost.certain && on_broken_) on_broken_(why);
+  for (const auto& output : outputs) {
+    if (calling && std::holds_alternative<MustEnd>(output)) calling.unlock();
+    std::visit([this](const auto& each) { carry_out(each); }, output);
+  }
 }
 
-bool WorkerSession::State::is_hanging() const {
-  const std::lock_guard lock(mutex_);
-  return assignment_ && broken_ && broken_->generation == assignment_->generation && !again_ && !leave_;
+void WorkerSession::State::carry_out(const FromWorker& message) {
+  asio::dispatch(context_, [this, message] {
+    outbox_.push_back(message);
+    wake_.cancel();
+  });
 }
+
+void WorkerSession::State::carry_out(const GenerationBroken& broken) {
+  if (on_broken_) on_broken_(broken.why);
+}
+
+void WorkerSession::State::carry_out(const MustEnd& end) { end_process(end.reason); }
 
 std::string WorkerSession::State::progress() {
   const std::lock_guard calling(calling_);

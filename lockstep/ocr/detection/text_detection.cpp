@@ -4,7 +4,6 @@
 
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/work_pool.h>
 #include <lockstep/ocr/detection/draw_words.h>
 #include <lockstep/ocr/detection/match_words.h>
 #include <lockstep/ocr/detection/word_tensors.h>
@@ -12,6 +11,7 @@
 #include <lockstep/ocr/reading/word_reader.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/train/resources/work_pool.h>
 
 #include <torch/torch.h>
 
@@ -247,7 +247,7 @@ class TextDetection final : public train::Task {
   MatchCounts counts_;
   std::map<std::int64_t, Seen> seen_;
   std::int64_t measured_ = 0;  ///< pictures of the current evaluation
-  WorkPool pool_;              // last: its threads use the members above
+  train::WorkPool pool_;       // last: its threads use the members above
 };
 
 }  // namespace

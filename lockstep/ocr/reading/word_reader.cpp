@@ -5,10 +5,11 @@
 #include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
@@ -24,9 +25,10 @@ constexpr std::size_t kTogether = 64;  // words of one forward pass
 samples::Transform evaluation_transform(const train::DataConfig& data) {
   const auto& parts = train::parts_or_shipped(data.parts).transforms;
   if (data.eval_transforms.kind != ConfigNode::Kind::null) {
-    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts);
+    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", train::refused_words(), parts);
   }
-  return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, /*with_random=*/false);
+  return samples::transforms_of(data.train_transforms, "data.train_transforms", train::refused_words(), parts,
+                                /*with_random=*/false);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ Access KubeconfigReader::read(std::string context_name) const {
   const bool plain = scalar(cluster.value, "server").starts_with("http://");
   if (plain) {
     access.warnings.push_back(
-        fmt::format("{} is reached without TLS: everybody on the way can read the token", access.server.text()));
+        fmt::format("{} is reached without TLS: the token can be read on the network", access.server.text()));
     return access;
   }
   net::TlsTexts tls;
@@ -189,7 +189,7 @@ Access KubeconfigReader::read(std::string context_name) const {
   tls.verify = scalar(cluster.value, "insecure-skip-tls-verify") != "true";
   if (!tls.verify) {
     access.warnings.push_back(fmt::format(
-        "insecure-skip-tls-verify: whoever answers as {} gets the token; give certificate-authority instead",
+        "insecure-skip-tls-verify: any server that answers as {} gets the token; give certificate-authority instead",
         access.server.text()));
   }
   access.tls = net::make_client_tls_from_texts(tls);
@@ -232,11 +232,10 @@ Access find_access(const std::string& kubeconfig, const std::string& context, co
   const auto home = find(environment, "HOME");
   const fs::path usual = fs::path(home.value_or("/")) / ".kube" / "config";
   if (fs::exists(usual)) return read_files(usual.string(), context);
-  fail(
-      ErrorKind::config, kWhere,
-      "there is no way to a cluster: give --kubeconfig FILE, set KUBECONFIG, or make {}. (In a Pod the service account "
-      "is used.)",
-      usual.string());
+  fail(ErrorKind::config, kWhere,
+       "there is no access to a cluster: give --kubeconfig FILE, set KUBECONFIG, or make {}. (In a Pod the service "
+       "account is used.)",
+       usual.string());
 }
 
 }  // namespace lockstep::kube

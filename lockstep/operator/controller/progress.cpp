@@ -139,7 +139,7 @@ void watch_progress(ApiClient client, const Cache& cache, JobProgress& progress,
       }
       std::string& last = troubles[job.uid];
       if (trouble != last && !trouble.empty()) {
-        log_info("{}: its scheduler cannot be asked for the step: {}", job.key(), trouble);
+        log_info("{}: the step cannot be read from its scheduler: {}", job.key(), trouble);
       }
       last = trouble;
       if (!progress.step(job.uid)) least_in_vain = std::min(least_in_vain, ++in_vain[job.uid]);

@@ -98,7 +98,7 @@ std::optional<Reconciled> Reconciler::store_status(const Job& job, const Status&
 
 std::optional<Reconciled> Reconciler::judge_taken(const Job& job, const Resource& resource, const std::string& name) {
   Answer answer = client_.get(path_of(resource, job.space, name));
-  if (answer.outcome == Outcome::missing) return Reconciled{Next::retry, {}, name + " has just gone"};
+  if (answer.outcome == Outcome::missing) return Reconciled{Next::retry, {}, name + " has just been deleted"};
   if (!answer.ok()) return retry(answer, fmt::format("read {} {}", resource.kind, name));
   const json& found = answer.object;
   if (controller_uid(found) == job.uid) {  // created by this operator or by an earlier one

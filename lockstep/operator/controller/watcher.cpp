@@ -55,7 +55,7 @@ class Watcher {
     wait_ = answer.retry_after;
     if (answer.outcome == Outcome::missing && options_.resource == lockstep_jobs()) {
       trouble_ =
-          "the cluster does not know LockstepJobs; install them with 'lockstep operator --print-crd | kubectl apply -f "
+          "the cluster has no resource LockstepJob; install it with 'lockstep operator --print-crd | kubectl apply -f "
           "-'";
     }
     return false;

@@ -28,7 +28,7 @@ class Conversion {
   Conversion(const Json& from, const char* kind) : from_(from) {
     const std::string found = from.is_object() ? from.value("kind", "") : "";
     if (found != kind) {
-      fail(ErrorKind::config, "convert", "the object is of kind '{}', and a {} is wanted", found, kind);
+      fail(ErrorKind::config, "convert", "the object is of kind '{}', and a {} is expected", found, kind);
     }
     result_.job = {{"apiVersion", lockstep_jobs().api_version()}, {"kind", lockstep_jobs().kind}};
     for (const char* key : {"name", "namespace", "labels", "annotations"}) {

@@ -61,7 +61,7 @@ Json role(const char* description) {
       {{"replicas", with_default(number("Number of Pods.", 0, kMostReplicas), 1)},
        {"restartPolicy",
         with_default(
-            choice("Which failures are worth a restart. OnFailure and Always: all but exit code 2, a mistake in the "
+            choice("Which failures lead to a restart. OnFailure and Always: all but exit code 2, a mistake in the "
                    "configuration. ExitCode: 75, signals (128 and more) and Pods without an exit code. Never: none. "
                    "The operator restarts, not the kubelet: the Pod's own restartPolicy is always Never.",
                    {"OnFailure", "Always", "Never", "ExitCode"}),
@@ -96,9 +96,10 @@ Json run_policy() {
        {"backoffLimit",
         with_default(number("Restarts of the job, or of single ranks, before it fails.", 0, 1'000'000), 6)},
        {"activeDeadlineSeconds",
-        number("The job fails when it has run for so long, without the time it was suspended.", 1, kMostSeconds)},
+        number("The job fails when it has run for this long, without the time in which it was suspended.", 1,
+               kMostSeconds)},
        {"ttlSecondsAfterFinished",
-        number("The job is deleted so long after its end; never when not given.", 0, kMostSeconds)},
+        number("The job is deleted this long after its end; never when not given.", 0, kMostSeconds)},
        {"schedulingPolicy", scheduling_policy()}});
 }
 
@@ -113,9 +114,9 @@ Json spec() {
                  {"PS", role("Parameter servers (mode Scheduler).")}},
                 {"Worker"})},
        {"mode",
-        choice("How ranks meet. Scheduler: through Lockstep's scheduler in a Pod of its own. Run: each Pod runs "
-               "'lockstep run' or torchrun, and they agree through worker 0. None: one worker, no variables. Not "
-               "given: Scheduler when there is that role, else Run.",
+        choice("The rendezvous of the ranks. Scheduler: through Lockstep's scheduler in a Pod of its own. Run: each "
+               "Pod runs 'lockstep run' or torchrun, with the rendezvous at worker 0. None: one worker, no variables. "
+               "Not given: Scheduler when there is that role, else Run.",
                {"Scheduler", "Run", "None"})},
        {"successPolicy", choice("When the job has succeeded. Empty: the scheduler ended with 0 (mode Run: worker 0). "
                                 "AllWorkers: all of them did.",
@@ -158,8 +159,8 @@ Json conditions() {
   list["items"] = section("",
                           {{"type", text("The condition.")},
                            {"status", choice("Whether it holds.", {"True", "False", "Unknown"})},
-                           {"reason", text("One word.")},
-                           {"message", text("For people.")},
+                           {"reason", text("The reason in one word.")},
+                           {"message", text("A message for people.")},
                            {"lastTransitionTime", time}},
                           {"type", "status"});
   return list;
@@ -171,9 +172,9 @@ Json status() {
   start["format"] = "date-time";
   completion["format"] = "date-time";
   return section(
-      "What the operator knows of the job.",
-      {{"observedGeneration", described("integer", "The generation of the spec that all this is about.")},
-       {"phase", text("The condition that counts most: Pending, Running, Restarting, Suspended, Succeeded or Failed.")},
+      "The state of the job.",
+      {{"observedGeneration", described("integer", "The generation of the spec that this status describes.")},
+       {"phase", text("The most important condition: Pending, Running, Restarting, Suspended, Succeeded or Failed.")},
        {"startTime", start},
        {"completionTime", completion},
        {"attempt", described("integer", "Starts of all ranks.")},
@@ -189,8 +190,8 @@ Json status() {
                  {"index", described("integer", "Its number within the role.")},
                  {"node", text("Where it ran.")},
                  {"exitCode", described("integer", "128 + N for signal N; none for a lost or evicted Pod.")},
-                 {"reason", text("The kind of its error, or Kubernetes' word.")},
-                 {"message", text("Its own words.")},
+                 {"reason", text("The kind of its error, or Kubernetes' reason.")},
+                 {"message", text("Its error message.")},
                  {"attempt", described("integer", "The attempt.")}})},
        {"conditions", conditions()},
        {"replicaStatuses",

@@ -1,6 +1,6 @@
 // The HTML page of a plan, which is self-contained.
-#include <lockstep/base/markup.h>
 #include <lockstep/plan/report/explain.h>
+#include <lockstep/plan/report/markup.h>
 
 #include <fmt/format.h>
 

@@ -7,6 +7,7 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/callbacks/own_paths.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,7 +32,7 @@ std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string&
                                        did_you_mean(item.name, names), fmt::join(names, ", ")));
   }
   auto options = part->options;
-  read_options(item.arguments, fmt::format("{}.{}", path, item.name), options);
+  read_options(item.arguments, fmt::format("{}.{}", path, item.name), options, refused_words());
   try {
     auto callback = part->make(options);
     if (callback) callback->check(config);

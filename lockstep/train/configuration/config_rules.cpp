@@ -9,6 +9,7 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
@@ -282,7 +283,7 @@ RunConfig load_program_config(RunConfig defaults, const std::optional<std::files
 
 RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
   const auto given = with_own_names(source.root);
-  read_config({source.file, given}, config);
+  read_fields(given, "", refused_words(), [&](ConfigFields& fields) { describe(fields, config); });
   try {
     apply_wrapper(config.parallel);
     config.origins = describe_origins(source) + describe_unused(config);

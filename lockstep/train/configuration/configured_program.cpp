@@ -6,10 +6,11 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/parts.h>
@@ -159,9 +160,10 @@ class SampleData {
     const auto& data = config_.data;
     const auto& parts = parts_or_shipped(data.parts).transforms;
     if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
-      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts);
+      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts);
     }
-    return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, split == data::Split::train);
+    return samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
+                                  split == data::Split::train);
   }
 
   RunConfig config_;

@@ -2,15 +2,16 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/usable_cpus.h>
-#include <lockstep/base/work_pool.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resources/work_pool.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -168,9 +169,10 @@ class SplitCheck {
 samples::Transform transform_of(const DataConfig& data, data::Split split) {
   const auto& parts = parts_or_shipped(data.parts).transforms;
   if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
-    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts);
+    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts);
   }
-  return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, split == data::Split::train);
+  return samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
+                                split == data::Split::train);
 }
 
 /// nullopt: the split does not exist.

@@ -1,8 +1,9 @@
 // A data set of picture files named on a command line, after the evaluation transforms of the configuration.
 #include <lockstep/train/evaluation/given_pictures.h>
 
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/transforms.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <utility>
 
@@ -15,9 +16,10 @@ std::shared_ptr<const samples::Dataset> prepared(const RunConfig& config,
   const auto& data = config.data;
   const auto& parts = parts_or_shipped(data.parts).transforms;
   const bool has_own = data.eval_transforms.kind != ConfigNode::Kind::null;
-  auto transform = has_own ? samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts)
-                           : samples::transforms_of(data.train_transforms, "data.train_transforms", parts,
-                                                    /*with_random=*/false);
+  auto transform = has_own
+                       ? samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts)
+                       : samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
+                                                /*with_random=*/false);
   return transform ? samples::mapped(std::move(pictures), std::move(transform)) : pictures;
 }
 

@@ -5,6 +5,7 @@
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
@@ -85,7 +86,8 @@ plan::SearchOptions search_options(const ParallelConfig& config, int devices) {
 }
 
 plan::Cluster planned_cluster(const ParallelConfig& config, int devices) {
-  auto cluster = plan::resized(config.cluster ? plan::load_cluster(*config.cluster) : plan::Cluster{}, devices);
+  auto cluster =
+      plan::resized(config.cluster ? plan::load_cluster(*config.cluster, refused_words()) : plan::Cluster{}, devices);
   if (config.memory_limit_mb) cluster.device.memory = plan::Bytes{*config.memory_limit_mb * 1024 * 1024};
   return cluster;
 }

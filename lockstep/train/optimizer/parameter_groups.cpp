@@ -2,6 +2,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 
 #include <ATen/core/Tensor.h>
@@ -73,7 +74,7 @@ GroupRule rule_of(const ConfigNode& entry, const std::string& path, const Optimi
       throw Error(error.kind(), error.where(), error.message(), entry.position);
     }
   }
-  read_fields(entry, path, [&](ConfigFields& fields) { describe(fields, read); });
+  read_fields(entry, path, refused_words(), [&](ConfigFields& fields) { describe(fields, read); });
   if (read.lr && read.lr_factor) {
     throw Error(ErrorKind::config, "config", path + ": has lr and lr_factor; give one of them", entry.position);
   }

@@ -1,6 +1,6 @@
 // The loss chart as SVG text: points averaged to at most 800, a centred moving average, axes, epoch marks, a metric.
 #include <lockstep/base/atomic_file.h>
-#include <lockstep/base/markup.h>
+#include <lockstep/plan/report/markup.h>
 #include <lockstep/train/output/axis.h>
 #include <lockstep/train/output/loss_curve.h>
 
@@ -42,7 +42,7 @@ std::string dot(Point center, std::string_view color) {
 /// `anchor` is start, middle or end; `words` are escaped.
 std::string text(Point at, std::string_view anchor, std::string_view words, std::string_view attributes = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", at.x, at.y, anchor,
-                     attributes, escaped_markup(words));
+                     attributes, plan::escaped_markup(words));
 }
 
 /// A whole file of `width` x `height` pixels with a white ground.

@@ -7,6 +7,7 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,7 +65,7 @@ std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vect
                   item.position);
     }
     ChosenMetric metric{part, part->options, item.position};
-    read_options(item.arguments, "metrics." + part->name, metric.options);
+    read_options(item.arguments, "metrics." + part->name, metric.options, refused_words());
     auto measured = metric.values();
     if (measured.empty()) measured = {fmt::format("{} {}", item.name, print_yaml_flow(item.arguments))};
     for (const auto& value : measured) {

@@ -89,7 +89,7 @@ TEST(Decide, TooFewNodesEndTheJobAfterTheJoinTimeout) {
   const auto closed = first_round({node(1)}, policy(2, 2), {.gathering = 60s});
   EXPECT_EQ(closed.kind, Kind::close);
   EXPECT_TRUE(closed.failed);
-  EXPECT_THAT(closed.why, HasSubstr("only 1 of at least 2 nodes came within 60.0 s (join_timeout): host1"));
+  EXPECT_THAT(closed.why, HasSubstr("only 1 of at least 2 nodes joined within 60.0 s (join_timeout): host1"));
 }
 
 TEST(Decide, WhoIsLostOrMayBeOfAnotherTimeIsNoCandidate) {
@@ -137,7 +137,7 @@ TEST(Decide, WhatEndsARound) {
       {"has ended well", node(2, Stage::ended, 3), nullptr},
       {"failed", failed(2, 3), "a rank on host2 failed"},
       {"failed in an earlier round", failed(2, 2), nullptr},
-      {"lost", lost(node(2, Stage::running, 3)), "host2 was lost: no sign of life for 5.0 s"},
+      {"lost", lost(node(2, Stage::running, 3)), "host2 was lost: no heartbeat for 5.0 s"},
       {"left", lost(left), "host2 left (ended by SIGTERM)"},
   };
   for (const auto& [name, second, why] : cases) {
@@ -286,14 +286,14 @@ TEST(Decide, AnotherNodeTakesThePlaceOfALostOne) {
   EXPECT_EQ(decision.kind, Kind::replace);
   EXPECT_EQ(decision.lost, 2);
   EXPECT_EQ(decision.taker, 3);
-  EXPECT_THAT(decision.why, HasSubstr("host2 was lost: no sign of life for 5.0 s; host3 takes its place"));
+  EXPECT_THAT(decision.why, HasSubstr("host2 was lost: no heartbeat for 5.0 s; host3 takes its place"));
 }
 
 TEST(Decide, ALostNodeIsAwaitedWhereTooFewAreLeft) {
   LostNode job;
   EXPECT_EQ(job.decide({.lost = 59s}).kind, Kind::wait);
   EXPECT_TRUE(job.decide({.lost = 59s}).awaits_taker);
-  EXPECT_THAT(job.decide().why, HasSubstr("host2 gives no sign of life for 5.0 s; the other ranks wait until"));
+  EXPECT_THAT(job.decide().why, HasSubstr("host2 has sent no heartbeat for 5.0 s; the other ranks wait until"));
   EXPECT_EQ(job.decide({.lost = 60s}).kind, Kind::end_round);
   job.rules.min_nodes = 1;
   EXPECT_EQ(job.decide().kind, Kind::end_round);

@@ -77,7 +77,7 @@ TEST(EtcdUrl, SaysWhatIsWrong) {
   for (const auto& [text, words] :
        {Case{"etcd://a", "names no key"}, Case{"etcd://a/", "names no key"}, Case{"etcd:///k", "must be HOST"},
         Case{"etcd://a:0/k", "must be HOST"}, Case{"etcd://a,:1/k", "must be HOST"},
-        Case{"etcd://a/k?ca_cert=c", "etcds:// alone"}, Case{"etcds://a/k?cert=c", "'cert'"},
+        Case{"etcd://a/k?ca_cert=c", "etcds:// only"}, Case{"etcds://a/k?cert=c", "'cert'"},
         Case{"etcds://a/k?ca_cert=", "'ca_cert'"}, Case{"etcds://a/k?ssl_cert=c", "only ssl_cert"}}) {
     try {
       parse_url(text, "HERE");

@@ -67,13 +67,13 @@ TEST(EtcdPeers, JsonOfOtherShapes) {
     EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr(kNoEtcd)) << body;
   }
   EXPECT_THAT(said_of_server(answers(http(std::string(1 << 20, '[')))), HasSubstr(kNoEtcd));
-  EXPECT_THAT(said_of_server(answers(http("{}"))), HasSubstr("is not as those of an etcd"));
+  EXPECT_THAT(said_of_server(answers(http("{}"))), HasSubstr("does not have the form of etcd"));
   for (const char* found :
        {"{}", "[]", "[{}]", "[{\"response_range\":3}]", "[{\"response_range\":{\"kvs\":3}}]",
         "[{\"response_range\":{\"kvs\":[3]}}]", "[{\"response_range\":{\"kvs\":[{\"value\":3}]}}]",
         "[{\"response_range\":{\"kvs\":[{\"value\":\"?\"}]}}]", "[{\"response_range\":{\"kvs\":[{},{}]}}]"}) {
     const std::string body = fmt::format("{{\"responses\":{}}}", found);
-    EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr("is not as those of an etcd")) << body;
+    EXPECT_THAT(said_of_server(answers(http(body))), HasSubstr("does not have the form of etcd")) << body;
   }
 }
 
@@ -87,7 +87,7 @@ TEST(EtcdPeers, Refusals) {
 
 TEST(EtcdPeers, NoHttp) {
   EXPECT_THAT(said_of_server(answers("SSH-2.0-OpenSSH_9.2\r\n")),
-              AllOf(HasSubstr(kNoEtcd), HasSubstr("it speaks no HTTP")));
+              AllOf(HasSubstr(kNoEtcd), HasSubstr("it does not speak HTTP")));
   EXPECT_THAT(said_of_server(answers(std::string(1 << 20, '\0'))), HasSubstr(kNoEtcd));
 }
 
@@ -173,7 +173,7 @@ TEST_F(EtcdTls, BothSidesAreChecked) {
 
   const std::string where = fmt::format("io: no connection to etcd at 127.0.0.1:{}: TLS failed while ", etcd_->port());
   EXPECT_THAT(said_of(options({file("ca.pem"), "", ""})),
-              AllOf(HasSubstr(where), HasSubstr("it wants a certificate, and we showed none")));
+              AllOf(HasSubstr(where), HasSubstr("it requires a certificate, and we sent none")));
   EXPECT_THAT(
       said_of(options({file("stranger.pem"), file("client.pem"), file("client.key")})),
       AllOf(HasSubstr(where + "agreeing on TLS"), HasSubstr("its certificate is not by an authority in ca_cert (")));

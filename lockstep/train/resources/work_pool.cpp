@@ -1,9 +1,9 @@
 // A thread pool with a bounded queue; wait() rethrows the first exception of a task.
-#include <lockstep/base/work_pool.h>
+#include <lockstep/train/resources/work_pool.h>
 
 #include <utility>
 
-namespace lockstep {
+namespace lockstep::train {
 
 WorkPool::WorkPool(int threads) : most_waiting_(4 * static_cast<std::size_t>(threads)) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
@@ -55,4 +55,4 @@ void WorkPool::run() {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::train

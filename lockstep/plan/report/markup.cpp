@@ -1,7 +1,7 @@
 // The replacement of & < > " ' by entities.
-#include <lockstep/base/markup.h>
+#include <lockstep/plan/report/markup.h>
 
-namespace lockstep {
+namespace lockstep::plan {
 
 std::string escaped_markup(std::string_view text) {
   std::string out;
@@ -18,4 +18,4 @@ std::string escaped_markup(std::string_view text) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::plan

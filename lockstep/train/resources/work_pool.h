@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::train {
 
 /// For use by one thread. Its destructor waits for running tasks, and drops the rest.
 class WorkPool {
@@ -39,4 +39,4 @@ class WorkPool {
   std::vector<std::jthread> threads_;  // last: they use the members above
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::train

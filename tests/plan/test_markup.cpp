@@ -1,8 +1,8 @@
-#include <lockstep/base/markup.h>
+#include <lockstep/plan/report/markup.h>
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::plan {
 namespace {
 
 TEST(Markup, WhatMeansSomethingThereIsWrittenAsAName) {
@@ -11,4 +11,4 @@ TEST(Markup, WhatMeansSomethingThereIsWrittenAsAName) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::plan

@@ -1,0 +1,173 @@
+// The frame of a simulated life: what is drawn for it, its processes, and its end.
+#include "simulation/life.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulation/world.h"
+
+namespace lockstep::simulation {
+namespace {
+
+Circumstances drawn(std::uint64_t seed) {
+  Chance chance(seed, 0);
+  Circumstances c;
+  c.launcher = chance.happens(400);
+  c.workers = chance.happens(100) ? chance.from_to(9, 40) : chance.from_to(1, 8);
+  if (chance.happens(150) && c.workers > 2) c.servers = chance.from_to(1, c.workers - 2);
+  c.recovery = c.launcher || chance.happens(850);
+  c.named = c.launcher || chance.happens(600);
+  c.saves = !c.launcher && c.recovery && chance.happens(800);
+  c.secret = c.launcher || chance.happens(300);
+  c.programs = c.launcher && chance.happens(300) ? chance.from_to(2, 3) : 1;
+  c.steps = chance.from_to(5, 60);
+  c.restarts = chance.happens(300) ? chance.from_to(0, 3) : chance.from_to(10, 200);
+  c.limits.heartbeat_limit = chance.time(milliseconds(2000), milliseconds(30000));
+  c.limits.absence = chance.time(milliseconds(20000), milliseconds(300000));
+  c.limits.hang = chance.time(milliseconds(2000), milliseconds(30000));
+  c.heartbeat = std::min(milliseconds(3000), c.limits.heartbeat_limit / 4);
+  c.latency = chance.time(milliseconds(0), milliseconds(50));
+  c.step = chance.time(milliseconds(20), milliseconds(1000));
+  c.disk = chance.time(milliseconds(0), milliseconds(100));
+  c.start = chance.time(milliseconds(50), milliseconds(3000));
+  c.collective_limit = chance.time(milliseconds(5000), milliseconds(60000));
+  c.start_limit = c.limits.absence * 2;
+  c.faults_for = chance.time(milliseconds(5000), milliseconds(120000));
+  if (chance.happens(100)) return c;  // a life without faults
+  const bool only_one = chance.happens(100);
+  const int one = chance.below(kFaults);
+  for (int kind = 0; kind < kFaults; ++kind) {
+    const bool on = only_one ? kind == one : chance.happens(500);
+    c.rates[static_cast<std::size_t>(kind)] = on ? (chance.happens(500) ? 1 : chance.from_to(2, 6)) : 0;
+  }
+  return c;
+}
+
+}  // namespace
+
+const char* name(Fault fault) {
+  constexpr std::array<const char*, kFaults> kNames{
+      "killed worker",  "killed service",          "stopped worker", "stopped service", "reset connection", "cut host",
+      "hanging worker", "second process of an id", "stranger",       "slow disk",       "lost host"};
+  return kNames.at(static_cast<std::size_t>(fault));
+}
+
+std::uint64_t next_hash(std::uint64_t hash, std::int64_t step) {
+  return (hash ^ static_cast<std::uint64_t>(step)) * 0x9e3779b97f4a7c15U + 1;
+}
+
+std::uint64_t hash_after(std::int64_t steps) {
+  std::uint64_t hash = 0;
+  for (std::int64_t step = 0; step < steps; ++step) hash = next_hash(hash, step);
+  return hash;
+}
+
+Life::Life(std::uint64_t seed, std::ostream* trace)
+    : circumstances_(drawn(seed)),
+      network_(seed, 1),
+      disk_(seed, 2),
+      pace_(seed, 3),
+      trouble_(seed, 4),
+      names_(seed, 5),
+      trace_(trace) {
+  outcome_.workers = circumstances_.workers;
+}
+
+void Life::note(const std::string& text) {
+  if (trace_ == nullptr) return;
+  const auto since =
+      std::chrono::duration_cast<milliseconds>(timeline_.now().time_since_epoch()) - std::chrono::hours(1);
+  *trace_ << fmt::format("{:10.3f}  {}\n", static_cast<double>(since.count()) / 1000, text);
+}
+
+void Life::violate(const std::string& what) {
+  note("VIOLATION: " + what);
+  if (outcome_.violation.empty()) outcome_.violation = what;
+}
+
+void Life::mix(const std::string& text) {
+  for (const char c : text) outcome_.digest = (outcome_.digest ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+}
+
+void Life::deliver(Process& process, std::function<void()> what) {
+  if (!process.alive) return;
+  if (process.held.empty() && process.blocked_until <= timeline_.now()) return what();
+  process.held.push_back(std::move(what));
+}
+
+void Life::block(Process& process, milliseconds time) {
+  if (!process.alive) return;
+  process.blocked_until = std::max(process.blocked_until, timeline_.now() + time);
+  timeline_.at(process.blocked_until, [this, &process, pid = process.pid] {
+    if (process.pid == pid) drain(process);
+  });
+}
+
+void Life::drain(Process& process) {
+  while (process.alive && !process.held.empty() && process.blocked_until <= timeline_.now()) {
+    const auto what = std::move(process.held.front());
+    process.held.pop_front();
+    what();
+  }
+}
+
+bool Life::all_gone() const {
+  // A process that hangs after the end of its job is the business of whoever started it.
+  const auto gone = [this](const auto& worker) {
+    return !worker->process.alive || worker->odd || (job_over_ && worker->hung);
+  };
+  const auto over = [](const Slot& slot) { return slot.given_up; };
+  return std::ranges::all_of(workers_, gone) && (job_over_ || std::ranges::all_of(slots_, over));
+}
+
+void Life::end_job(const std::string& why) {
+  if (job_over_) return;
+  job_over_ = true;
+  outcome_.end = why;
+  note("the job has ended: " + why);
+}
+
+std::string Life::describe_left() const {
+  std::string text;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const auto& one = *workers_[i];
+    if (!one.process.alive || one.odd) continue;
+    constexpr std::array<const char*, 7> kDoing{"starting", "registering", "meeting", "computing",
+                                                "waiting",  "leaving",     "gone"};
+    text += fmt::format("{}worker {} ({}{})", text.empty() ? "" : ", ", i,
+                        kDoing.at(static_cast<std::size_t>(one.doing)), one.hung ? ", hangs" : "");
+  }
+  return text.empty() ? "places without a process" : text;
+}
+
+Outcome Life::run() {
+  const auto& c = circumstances_;
+  note(fmt::format(
+      "{} with {} workers ({} of them servers), {} steps, {} restarts{}{}{}; limits: heartbeat {} ms, absence {} "
+      "ms, hang {} ms",
+      c.launcher ? "a launcher" : "a scheduler", c.workers, c.servers, c.steps, c.restarts,
+      c.recovery ? ", recovery" : "", c.saves ? ", saved state" : "", c.named ? "" : ", random ids",
+      c.limits.heartbeat_limit.count(), c.limits.absence.count(), c.limits.hang.count()));
+  slots_.resize(static_cast<std::size_t>(c.workers));
+  start_service();
+  for (int slot = 0; slot < c.workers; ++slot) start_worker(slot);
+  plan_faults();
+  // After the last fault, whatever waits for a time limit may wait for several, one after another.
+  const auto calm = c.limits.absence * 3 + c.limits.heartbeat_limit * 6 + c.limits.hang * 3 + c.collective_limit * 3 +
+                    c.start_limit * 2 + c.step * c.steps * c.programs * 20 + seconds(120);
+  const Time end = timeline_.now() + c.faults_for + calm;
+  constexpr std::uint64_t kMostEvents = 2'000'000;
+  while (outcome_.violation.empty() && !all_gone() && timeline_.run_next(end)) {
+    if (timeline_.events_run() > kMostEvents) violate("the job is never quiet");
+  }
+  if (outcome_.violation.empty() && !all_gone())
+    violate("the job does not end: long after the last fault there are " + describe_left());
+  if (outcome_.end.empty()) outcome_.end = "given up by all";
+  outcome_.events = timeline_.events_run();
+  return outcome_;
+}
+
+Outcome live(std::uint64_t seed, std::ostream* trace) { return Life(seed, trace).run(); }
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,219 @@
+// The parts of a simulated life: what was drawn for it, its processes, its connections, and its model of training.
+#pragma once
+
+#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/service.h>
+#include <lockstep/membership/session/session.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "simulation/chance.h"
+#include "simulation/life.h"
+#include "simulation/timeline.h"
+
+namespace lockstep::simulation {
+
+using membership::ConnectionId;
+using membership::FromScheduler;
+using membership::FromWorker;
+using std::chrono::seconds;
+
+/// What is drawn once for a life.
+struct Circumstances {
+  int workers = 4;
+  int servers = 0;
+  int programs = 1;  ///< of a launcher: one after another
+  int steps = 50;
+  int restarts = 10;  ///< of processes, by the launcher or whoever starts them
+  bool recovery = true;
+  bool launcher = false;  ///< the service is a launcher's, else a scheduler
+  bool named = true;
+  bool saves = true;
+  bool secret = false;
+  membership::TimeLimits limits{};
+  milliseconds heartbeat{3000};
+  milliseconds latency{1};  ///< at least
+  milliseconds step{50};    ///< of training
+  milliseconds disk{1};
+  milliseconds start{1000};  ///< until a process has started
+  milliseconds collective_limit{60000};
+  milliseconds start_limit{300000};
+  milliseconds faults_for{60000};
+  std::array<int, kFaults> rates{};  ///< mean faults of a kind in that time; 0: none
+};
+
+/// A process as the kernel has it: what is delivered to it waits while it is stopped, or blocked.
+struct Process {
+  std::int64_t pid = 0;
+  bool alive = false;
+  Time blocked_until{};
+  std::deque<std::function<void()>> held{};
+};
+
+/// A connection of a worker with the service.
+struct Wire {
+  ConnectionId id = 0;
+  int worker = 0;         ///< index
+  int service = 0;        ///< the incarnation of the service
+  bool at_worker = true;  ///< not closed on this side
+  bool at_service = true;
+  Time made{};
+  Time to_service{};  ///< when the last message arrives
+  Time to_worker{};
+  Time heard{};  ///< by the worker
+};
+
+/// The model of a generation's computation.
+struct Computation {
+  std::int64_t generation = 0;
+  int size = 0;
+  std::map<int, int> members;  ///< rank -> worker, of those that have met
+  bool started = false;
+  std::int64_t step = 0;
+  std::map<int, int> contributed;  ///< to `step`
+};
+
+enum class Doing { starting, registering, meeting, computing, waiting, leaving, gone };
+
+struct Worker {
+  Process process;
+  int slot = 0;
+  bool lost_host = false;  ///< no notice of its end reaches any peer
+  membership::SessionState session;
+  std::optional<ConnectionId> wire;
+  milliseconds back_off{100};
+  Doing doing = Doing::starting;
+  std::optional<membership::RankAssignment> place;
+  std::string key;  ///< of its computation
+  bool hung = false;
+  bool odd = false;  ///< a twin or a stranger: not of the job
+  std::int64_t steps = 0;
+  std::uint64_t hash = 0;
+  Time since{};            ///< when it began what it does
+  std::uint64_t turn = 0;  ///< counts what it did, so that old timers are recognized
+};
+
+/// A place of the job: one process after another.
+struct Slot {
+  int worker = -1;
+  int restarts = 0;
+  int programs = 0;  ///< completed
+  bool given_up = false;
+};
+
+/// The whole simulation; see the files for its parts.
+class Life {
+ public:
+  Life(std::uint64_t seed, std::ostream* trace);
+  Outcome run();
+
+ private:
+  // life.cpp
+  void deliver(Process& process, std::function<void()> what);
+  void drain(Process& process);
+  void block(Process& process, milliseconds time);
+  void violate(const std::string& what);
+  void note(const std::string& text);
+  void mix(const std::string& text);
+  milliseconds latency() { return circumstances_.latency + network_.time(milliseconds(0), milliseconds(20)); }
+  bool all_gone() const;
+  std::string describe_left() const;
+  void end_job(const std::string& why);
+
+  // service_process.cpp
+  void start_service();
+  void kill_service(const char* why);
+  void tick_service(int incarnation);
+  void give_service(const membership::ServiceInput& input);
+  void carry_out(std::vector<membership::ServiceOutput> outputs, std::size_t from);
+  void carry_out(const membership::Send& send);
+  void carry_out(const membership::Close& close);
+  void carry_out(const membership::LogLine& line);
+  void carry_out(const membership::Refusal& refusal);
+  void carry_out(const membership::ProcessLost& lost);
+  void carry_out(const membership::ProcessBack& back);
+  void carry_out(const membership::RanksLost& /*lost*/) {}
+  void carry_out(const membership::JobEnded& job);
+  milliseconds save();
+  void check_assignment(const membership::RankAssignment& assignment, int worker);
+
+  // worker_process.cpp
+  int start_worker(int slot);
+  void start_odd(int slot, bool twin);
+  void connect(int index);
+  void give_worker(int index, const membership::SessionInput& input);
+  void look(int index);
+  void enter(int index);
+  void meet(int index);
+  void contribute(int index);
+  void complete(int index, std::int64_t generation, std::int64_t step);
+  void go_on(int index, const std::string& why);
+  void leave_computation(int index);
+  void finish(int index);
+  void end_worker(int index, int code, const std::string& why);
+  void slot_ended(int slot, int worker, int code);
+  void beat(int index, std::uint64_t pid);
+  Worker& worker(int index) { return *workers_[static_cast<std::size_t>(index)]; }
+
+  // wires.cpp
+  void to_service(Wire& wire, FromWorker message);
+  void to_worker(Wire& wire, FromScheduler message);
+  void close_at_worker(ConnectionId id);
+  void close_at_service(ConnectionId id, const std::string& reason, bool by_service);
+  void watch_wire(ConnectionId id);
+  Wire* find_wire(ConnectionId id);
+
+  // faults.cpp
+  void plan_faults();
+  void strike(Fault fault);
+  int living_worker();
+  int count_hung() const;
+
+  Circumstances circumstances_;
+  Chance network_;
+  Chance disk_;
+  Chance pace_;
+  Chance trouble_;
+  Chance names_;
+  std::ostream* trace_;
+  Outcome outcome_;
+  Timeline timeline_;
+
+  Process service_;
+  int incarnation_ = 0;
+  std::optional<membership::ServiceState> state_;
+  std::optional<std::string> saved_;
+  std::uint64_t saves_ = 0;
+  bool job_over_ = false;  ///< nothing is started any more
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Slot> slots_;
+  std::map<ConnectionId, Wire> wires_;
+  ConnectionId next_wire_ = 1;
+  std::int64_t next_pid_ = 100;
+  std::set<std::int64_t> lost_;            ///< processes that a launcher's service reported as lost, and not as back
+  std::map<int, Time> parted_to_service_;  ///< by slot: messages arrive after that time
+  std::map<int, Time> parted_to_worker_;
+  Time disk_slow_until_{};
+
+  std::map<std::string, Computation> computations_;
+  std::int64_t newest_ = 0;                     ///< the newest generation of this job that completed a step
+  std::map<std::string, std::string> keys_;     ///< "job generation" -> store key
+  std::map<std::string, std::string> holders_;  ///< "job generation rank" -> life
+  std::map<std::string, int> ranks_;            ///< "job node id" -> rank
+};
+
+/// The hash of a run after `steps` steps.
+std::uint64_t hash_after(std::int64_t steps);
+std::uint64_t next_hash(std::uint64_t hash, std::int64_t step);
+
+}  // namespace lockstep::simulation
