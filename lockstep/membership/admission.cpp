@@ -129,6 +129,7 @@ void take_from(Membership& membership, Member& member, const Register& request) 
   member.phase = Phase::running;
   if (membership.generation >= request.generation) return;
   membership.generation = request.generation;
+  membership.store_key = request.store_key;
   membership.store_host.clear();  // rank 0 will publish it again
   membership.store_port = 0;
 }
@@ -210,7 +211,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   member->address = applicant.address;
   member->connection = applicant.connection;
   member->link = Link::open;
-  member->heard = now;
+  member->heard = member->entered = now;
   membership.changed = now;
   if (admission.verdict != Verdict::welcome_back) return;
   if (request.generation > member->generation) take_from(membership, *member, request);

@@ -153,7 +153,9 @@ std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now) 
   std::vector<std::uint64_t> hanging;
   if (!membership.broken || now - *membership.broken < membership.limits.hang) return hanging;
   for (const Member& member : membership.members) {
-    if (member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
+    // A worker that was disconnected gets to know it now.
+    const bool knows = now - member.entered >= membership.limits.hang;
+    if (knows && member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
   }
   return hanging;
 }

@@ -53,6 +53,7 @@ struct Member {
   Link link = Link::open;
   std::uint64_t connection = 0;  ///< with Link::open
   Time heard;                    ///< time of the last message; after a restart of the scheduler, the restart
+  Time entered;                  ///< when it registered, last
   std::optional<std::int64_t> step;
   std::optional<StepTime> step_time;  ///< the duration of its recent steps
   std::string last_error;

@@ -74,6 +74,7 @@ void describe(Fields& f, Register& m) {
   f.name("job", m.job);
   f.number("generation", m.generation, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
   f.maybe("rank", m.rank, 0, kMostWorkers);
+  f.maybe_name("store_key", m.store_key);
   f.maybe("turn", m.turn, 0, std::numeric_limits<int>::max());
   f.name("nonce", m.nonce);
   f.name("proof", m.proof);
@@ -156,6 +157,11 @@ class Reader {
     read_text(key, value, kLongestName);
     if (!is_printable(value)) refuse("{} has characters that cannot be printed", key);
   }
+  // Empty where the field is absent.
+  void maybe_name(const char* key, std::string& value) {
+    value.clear();
+    if (object_.contains(key)) name(key, value);
+  }
   void text(const char* key, std::string& value) { read_text(key, value, kLongestText); }
 
  private:
@@ -190,6 +196,9 @@ class Writer {
     if (value) object_[key] = true;
   }
   void name(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestName); }
+  void maybe_name(const char* key, std::string& value) {
+    if (!value.empty()) name(key, value);
+  }
   // Invalid UTF-8 bytes grow threefold when they are replaced.
   void text(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestText / 3); }
 

@@ -101,6 +101,7 @@ struct Register {
   std::string job;              ///< the job in the Hello under which it got its rank; empty before that
   std::int64_t generation = 0;  ///< the generation in which it got its rank; 0: never
   std::optional<int> rank;      ///< the rank that it got then
+  std::string store_key;        ///< the prefix of that generation's keys
   std::optional<int> turn;      ///< for a launcher's rank: the number of nodes that were replaced before its own began
   std::string nonce;            ///< challenge for the scheduler's proof
   std::string proof;            ///< proof that it has the secret

@@ -82,8 +82,9 @@ void Life::strike(Fault fault) {
       return;
     }
     case Fault::hang:
-      // If all hang, there is no worker that waits for them, and so no sign of it.
-      if (one.doing != Doing::computing || one.hung || count_hung() > 0 || circumstances_.workers == 1) return;
+      // Only another worker that waits for it shows that one hangs.
+      if (one.doing != Doing::computing || one.steps + 2 >= circumstances_.steps) return;
+      if (count_hung() > 0 || circumstances_.workers == 1) return;
       counted(fmt::format("the training of worker {} hangs", index));
       one.hung = true;
       return;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kTellWaiting = std::chrono::seconds(10);
 constexpr auto kAway = std::chrono::seconds(3);
+constexpr auto kLastWords = std::chrono::seconds(10);  // for a worker that hangs to report its stack
 
 /// One step: what it changes, and what comes out of it.
 class ServiceStep {
@@ -44,6 +45,7 @@ class ServiceStep {
   void welcome(ConnectionId id, const Admission& admission);
   void assign();
   void send_assignment(const Member& member);
+  void send_losses(const Member& member);
 
   // Losses, and the end.
   void expel_hanging();
@@ -228,7 +230,12 @@ void ServiceStep::send_running(const FromScheduler& message) {
 void ServiceStep::expel_hanging() {
   for (const auto id : find_hanging(membership_, now_)) {
     auto* peer = find_peer(id);
-    if (peer == nullptr || std::exchange(peer->expelled, true)) continue;
+    if (peer == nullptr) continue;
+    if (peer->expelled) {
+      if (now_ - *peer->expelled >= kLastWords) close(id, "it hangs, and does not end");
+      continue;
+    }
+    peer->expelled = now_;
     const Member& member = *find_connection(membership_, id);
     log(LogLevel::warning,
         fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
@@ -352,7 +359,10 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   log(LogLevel::info, fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
                                   admission.reason, count_present(membership_), membership_.wanted));
   if (admission.verdict == Verdict::welcome_back && member.rank) put(ProcessBack{*member.rank, member.pid});
-  if (member.phase != Phase::waiting) return send_assignment(member);
+  if (member.phase != Phase::waiting) {
+    send_assignment(member);
+    return send_losses(member);
+  }
   send(id, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
   assign();
 }
@@ -376,6 +386,18 @@ void ServiceStep::send_assignment(const Member& member) {
   send(member.connection, assignment);
   if (!membership_.store_host.empty() && member.generation == membership_.generation) {
     send(member.connection, StoreAt{membership_.generation, membership_.store_host, membership_.store_port});
+  }
+}
+
+// What a worker has missed while it was not connected: who of its generation is lost, or cannot continue.
+void ServiceStep::send_losses(const Member& member) {
+  if (!membership_.broken || member.generation != membership_.generation || member.phase != Phase::running) return;
+  for (const Member& other : membership_.members) {
+    const bool is_out = other.phase == Phase::waiting || other.phase == Phase::failed;
+    const bool is_away = other.phase == Phase::running && other.link != Link::open;
+    if (!is_out && !is_away) continue;
+    const auto* reason = is_out ? "it cannot continue in this generation" : "its connection has ended";
+    send(member.connection, Lost{membership_.generation, other.node_id, other.rank.value_or(0), reason, is_out});
   }
 }
 

@@ -37,7 +37,7 @@ struct Peer {
   std::string nonce_of_worker;      ///< of its Register
   std::optional<Applicant> asking;  ///< it has registered, and there is no decision yet
   bool is_worker = false;           ///< it is admitted
-  bool expelled = false;            ///< it got the request to end, because it hangs
+  std::optional<Time> expelled;     ///< when it got the request to end, because it hangs
   bool closing = false;             ///< its messages do not count any more
   bool cut = false;                 ///< it got a Close that does not wait for messages
 };

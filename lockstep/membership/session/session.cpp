@@ -25,6 +25,7 @@ Register registration(const SessionState& state, const Hello& hello) {
     request.job = state.job;
     request.generation = state.assignment->generation;
     request.rank = state.assignment->rank;
+    request.store_key = state.assignment->store_key;
   }
   if (facts.turn > 0) request.turn = facts.turn;
   request.nonce = facts.nonce;
