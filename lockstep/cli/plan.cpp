@@ -12,21 +12,19 @@
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/search/search.h>
 #include <lockstep/plan/tables/table_advice.h>
-#include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/modes/planned_gpt.h>
 #include <lockstep/train/modes/planned_step.h>
 #include <lockstep/train/modes/planned_tables.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -72,33 +70,6 @@ GptStep read_gpt(std::string_view text) {
     }
     *field->second = value;
   }
-  return step;
-}
-
-std::shared_ptr<models::Gpt> gpt_without_memory(const models::GptShape& shape) {
-  const plan::WithoutMemory scope;
-  return models::gpt(shape);
-}
-
-train::PlannedStep trace_gpt(std::string_view text) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto gpt = read_gpt(text);
-  const auto model = gpt_without_memory(gpt.shape);
-  const std::vector<std::int64_t> sizes{gpt.batch, gpt.shape.context};
-  train::PlannedStep step;
-  step.graph = plan::trace_step(
-      {.module = model.get(),
-       .inputs = {{.name = "tokens", .sizes = sizes, .dtype = torch::kLong},
-                  {.name = "next", .sizes = sizes, .dtype = torch::kLong}},
-       .loss =
-           [&](const std::vector<at::Tensor>& in) {
-             const auto logits = model->forward(in[0]);
-             return torch::cross_entropy_loss(logits.flatten(0, 1), in[1].flatten());
-           },
-       .optimizer = [](const std::vector<at::Tensor>& parameters) -> std::unique_ptr<torch::optim::Optimizer> {
-         return std::make_unique<torch::optim::AdamW>(parameters);
-       }});
-  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return step;
 }
 
@@ -245,7 +216,8 @@ int plan_and_print(const PlanArguments& arguments) {
   if (!arguments.gpt.empty()) {
     refuse_servers(arguments);
     const auto cluster = cluster_of(arguments, {}, place);
-    return print_plan(arguments, search(arguments, place, trace_gpt(arguments.gpt), cluster, {}));
+    const auto gpt = read_gpt(arguments.gpt);
+    return print_plan(arguments, search(arguments, place, train::trace_gpt(gpt.shape, gpt.batch), cluster, {}));
   }
   const auto config = train::load_run_config(arguments.config, arguments.overrides, known_parts());
   const auto program = train::configured_program(config);

@@ -48,6 +48,14 @@ TEST(PlanCommand, PlansForTheGpusThatComeAsAnExample) {
   EXPECT_THAT(ran.out, AllOf(HasSubstr("16 devices of \"nodes of 8 H200"), HasSubstr("of 141 GB")));
 }
 
+TEST(PlanCommand, PlansAGptThatNoFileDescribes) {
+  const auto ran =
+      lockstep({"plan", "--gpt", "layers=2,width=64,heads=4,context=16,vocabulary=128,batch=8", "--mesh", "2x2"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("Plan for 4 devices"), ContainsRegex("blocks.*attention.query +x2"),
+                             ContainsRegex("optimizer [1-9]")));
+}
+
 TEST(PlanCommand, AnAlternativeCanBeChosenAndSaved) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "zero3.json";
