@@ -182,7 +182,8 @@ void Life::meet(int index) {
       violate(fmt::format("workers {} and {} compute as rank {}", found->second, index, place.rank));
     return;
   }
-  if (static_cast<int>(computation.members.size()) < computation.size || computation.started) return;
+  if (static_cast<int>(computation.members.size()) < computation.size || computation.started || computation.abandoned)
+    return;
   computation.started = true;
   std::int64_t most = 0;
   for (const auto& [rank, member] : computation.members) most = std::max(most, worker(member).steps);
@@ -286,6 +287,7 @@ void Life::leave_computation(int index) {
   const auto found = computations_.find(one.key);
   if (found == computations_.end() || !one.place) return;
   if (one.doing != Doing::computing && one.doing != Doing::meeting) return;
+  if (!found->second.started) found->second.abandoned = true;
   for (const auto& [rank, member] : found->second.members) {
     if (member == index || trouble_.happens(300)) continue;
     timeline_.after(pace_.time(milliseconds(1), milliseconds(3000)),

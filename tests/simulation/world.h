@@ -78,6 +78,7 @@ struct Computation {
   int size = 0;
   std::map<int, int> members;  ///< rank -> worker, of those that have met
   bool started = false;
+  bool abandoned = false;  ///< a member left before all had met
   std::int64_t step = 0;
   std::map<int, int> contributed;  ///< to `step`
 };

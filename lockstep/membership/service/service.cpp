@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kTellWaiting = std::chrono::seconds(10);
 constexpr auto kAway = std::chrono::seconds(3);
-constexpr auto kLastWords = std::chrono::seconds(10);  // for a worker that hangs to report its stack
+constexpr auto kMostToReport = std::chrono::seconds(10);  // for a worker that hangs to report its stack
 
 /// One step: what it changes, and what comes out of it.
 class ServiceStep {
@@ -232,7 +232,7 @@ void ServiceStep::expel_hanging() {
     auto* peer = find_peer(id);
     if (peer == nullptr) continue;
     if (peer->expelled) {
-      if (now_ - *peer->expelled >= kLastWords) close(id, "it hangs, and does not end");
+      if (now_ - *peer->expelled >= kMostToReport) close(id, "it hangs, and does not end");
       continue;
     }
     peer->expelled = now_;
