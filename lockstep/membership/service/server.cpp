@@ -74,6 +74,7 @@ class Server::State {
   explicit State(ServerOptions options)
       : options_(std::move(options)), service_(begin(options_, Clock::now())), acceptor_(context_) {
     if (options_.state) writer_.emplace(*options_.state);
+    carry_out(Save{});
     listen();
   }
 

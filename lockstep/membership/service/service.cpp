@@ -428,7 +428,6 @@ ServiceState begin_service(const JobOptions& options, const std::optional<std::s
   state.options = options;
   state.membership = new_membership(options, new_token(), now);
   state.started = state.ticked = state.waits_sent = now;
-  state.changed = true;
   if (!saved) return state;
   auto membership = state.membership;
   read_state(*saved, membership, now);
