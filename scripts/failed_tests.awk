@@ -4,8 +4,9 @@
 /: Failure$|^\[  FAILED  \]|terminate called|ERROR: .*Sanitizer/ { left = 13 }
 left > 0 { left--; failures = failures $0 "\n" }
 { last[count++ % 25] = $0 }
-timed && !/^Test (Passed|Skipped)/ {
+timed == 2 && !/^Test (Passed|Skipped)/ {
   printf "\n-- %s\n%sits last lines:\n", name, failures
   for (i = count > 25 ? count - 25 : 0; i < count; i++) print last[i % 25]
 }
-{ timed = /^Test time = / }
+# The result stands two lines after the time.
+{ timed = /^Test time = / ? 1 : timed == 1 ? 2 : 0 }

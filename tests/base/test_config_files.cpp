@@ -60,7 +60,7 @@ TEST_F(ConfigFiles, KeysOfABaseAreForWhatTheBaseNames) {
   write("a.yaml", "root: x\noptimizer: {name: adam, beta: 0.9}\n");
   write("b.yaml", "base: a.yaml\noptimizer: {name: sgd}\n");
   const auto words = "optimizer.name is sgd by " + path("b.yaml") + ":2";
-  expect_error(ErrorKind::config, {"no key 'optimizer.beta'", words, "a file that has no section optimizer"},
+  expect_error(ErrorKind::config, {"no key 'optimizer.beta'", words, "a base file that has no section optimizer"},
                [&] { read_config<test::SampleConfig>(load_config(path("b.yaml"))); });
   const std::vector<std::string> override = {"optimizer.name=sgd"};
   expect_error(ErrorKind::config, {"optimizer.name is sgd by override 'optimizer.name=sgd'"},
