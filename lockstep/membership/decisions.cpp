@@ -104,7 +104,7 @@ RankAssignment assignment_of(const Membership& membership, const Member& member)
   assignment.generation = member.generation;
   assignment.rank = member.rank.value_or(0);
   assignment.size = membership.wanted;
-  assignment.store_key = membership.store_key;
+  if (member.generation == membership.generation) assignment.store_key = membership.store_key;
   assignment.local_size = 0;
   for (const Member& other : membership.members) {
     if (other.machine != member.machine) continue;

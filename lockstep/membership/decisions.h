@@ -27,7 +27,8 @@ std::vector<int> choose_ranks(const std::vector<Member>& members);
 /// machine. Parameter servers come after all workers. False, and nothing changed, when it is too early.
 bool assign_ranks(Membership& membership, const std::string& store_key, Time now);
 
-/// The message for a member that has a rank. `members` that share its machine count as its local ranks.
+/// The message for a member that has a rank. `members` that share its machine count as its local ranks. Without the
+/// key of the store for a member of an earlier generation, whose key is not known any more.
 RankAssignment assignment_of(const Membership& membership, const Member& member);
 
 /// Records the end of a member's connection, for this reason; returns the line for the log, if any.

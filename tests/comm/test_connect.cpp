@@ -147,7 +147,7 @@ TEST(Connect, OptionsAreChecked) {
   expect_words(error_of_connect(world_at(folder.path() / "store", 2, 2), impatient()), {"rank 2 of 2"});
   World alone = world_at({}, 0, 2);
   alone.rendezvous = Rendezvous::alone;
-  expect_words(error_of_connect(alone, impatient()), {"2 ranks", "way to meet"});
+  expect_words(error_of_connect(alone, impatient()), {"2 ranks", "needs a rendezvous"});
   auto error = error_of_connect(world_at(folder.path() / "none" / "store", 0, 2), impatient());
   EXPECT_EQ(error.kind(), ErrorKind::io);
   expect_words(error, {"none", "not a folder"});

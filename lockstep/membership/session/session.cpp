@@ -130,8 +130,10 @@ void SessionStep::take(const RankAssignment& assignment) {
         ErrorKind::environment,
         fmt::format("the server at {} does not have the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", facts_.where));
   }
-  if (!state_.assignment || state_.assignment->generation != assignment.generation) state_.store.reset();
-  state_.assignment = assignment;
+  if (!state_.assignment || state_.assignment->generation != assignment.generation) {
+    state_.store.reset();
+    state_.assignment = assignment;
+  }
   if (state_.again && state_.again->generation < assignment.generation) state_.again.reset();
   // Messages that a new service, or this one on an earlier connection, may not have received.
   if (state_.own_store && state_.own_store->generation == assignment.generation) say(*state_.own_store);
