@@ -77,10 +77,15 @@ milliseconds Life::save() {
   if (!circumstances_.saves) return milliseconds(0);
   const bool slow = disk_slow_until_ > timeline_.now();
   const auto takes = slow ? disk_.time(milliseconds(500), milliseconds(10000)) : circumstances_.disk;
-  timeline_.after(takes, [this, number = ++saves_, text = print_state(state_->membership), incarnation = incarnation_] {
-    // What a killed process had not written is lost. An older text never replaces a newer one.
-    if (incarnation == incarnation_ && service_.alive && number == saves_) saved_ = text;
-  });
+  const auto generation = fmt::format("{} {}", state_->membership.job, state_->membership.generation);
+  timeline_.after(
+      takes, [this, generation, number = ++saves_, text = print_state(state_->membership), incarnation = incarnation_] {
+        // What a killed process had not written is lost. An older text never replaces a newer one.
+        if (incarnation != incarnation_ || !service_.alive || number < saved_number_) return;
+        saved_number_ = number;
+        saved_ = text;
+        durable_.insert(generation);
+      });
   return takes;
 }
 
@@ -148,11 +153,23 @@ void Life::check_assignment(const RankAssignment& assignment, int index) {
     const auto [found, is_new] = known.emplace(key, value);
     if (!is_new && found->second != value) violate(fmt::format("{} ({}: {} and {})", what, key, found->second, value));
   };
+  if (!assignment.store_key.empty() && circumstances_.saves) {
+    // With a disk that needs more than two seconds a generation begins unsaved. If the service dies then, and all who
+    // know of that generation, another one has its number; not its key.
+    const auto known = keys_.find(generation);
+    if (known != keys_.end() && known->second != assignment.store_key && !durable_.contains(generation)) {
+      keys_.erase(known);
+      std::erase_if(holders_, [&](const auto& each) { return each.first.starts_with(generation + " "); });
+    }
+  }
   if (!assignment.store_key.empty()) expect(keys_, generation, assignment.store_key, "a generation was formed twice");
   expect(holders_, fmt::format("{} {}", generation, assignment.rank), session.facts.life,
          "two processes have one rank");
   expect(holders_, fmt::format("{} of {}", generation, session.facts.life), std::to_string(assignment.rank),
          "a process has two ranks");
+  if (worker(index).stranger) {
+    violate(fmt::format("worker {}, a stranger, has rank {}", index, assignment.rank));
+  }
   outcome_.generations = std::max(outcome_.generations, static_cast<int>(assignment.generation));
   if (!circumstances_.named) return;
   const auto [found, is_new] = ranks_.emplace(state_->membership.job + " " + session.facts.node_id, assignment.rank);

@@ -49,12 +49,20 @@ void Life::start_odd(int slot, bool twin) {
   const int index = start_worker(slot);
   auto& one = worker(index);
   one.odd = true;
+  const bool begun = state_ && !state_->membership.members.empty();
   if (!twin) {
+    one.stranger = true;
     switch (trouble_.below(4)) {
-      case 0: one.session.facts.secret = "close sesame"; break;
+      case 0:
+        one.session.facts.secret = "close sesame";
+        one.stranger = circumstances_.secret;
+        break;
       case 1: one.session.facts.node_id.clear(); break;
       case 2: one.session.job = "another job", one.session.assignment = RankAssignment{}; break;
-      default: one.session.facts.servers += 1; break;
+      default:
+        one.session.facts.servers += 1;
+        one.stranger = begun;
+        break;
     }
   }
 }

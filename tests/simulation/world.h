@@ -96,7 +96,8 @@ struct Worker {
   std::optional<membership::RankAssignment> place;
   std::string key;  ///< of its computation
   bool hung = false;
-  bool odd = false;  ///< a twin or a stranger: not of the job
+  bool odd = false;       ///< a twin or a stranger: not of the job
+  bool stranger = false;  ///< it must never get a rank
   std::int64_t steps = 0;
   std::uint64_t hash = 0;
   Time since{};            ///< when it began what it does
@@ -194,6 +195,7 @@ class Life {
   std::optional<membership::ServiceState> state_;
   std::optional<std::string> saved_;
   std::uint64_t saves_ = 0;
+  std::uint64_t saved_number_ = 0;
   bool job_over_ = false;  ///< nothing is started any more
 
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -209,6 +211,7 @@ class Life {
   std::map<std::string, Computation> computations_;
   std::int64_t newest_ = 0;                     ///< the newest generation of this job that completed a step
   std::map<std::string, std::string> keys_;     ///< "job generation" -> store key
+  std::set<std::string> durable_;               ///< "job generation", once it is saved
   std::map<std::string, std::string> holders_;  ///< "job generation rank" -> life
   std::map<std::string, int> ranks_;            ///< "job node id" -> rank
 };

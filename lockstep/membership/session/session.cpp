@@ -93,7 +93,7 @@ class SessionStep {
 void SessionStep::take(const Hello& hello) {
   if (std::exchange(state_.connected, true)) return;
   say(registration(state_, hello));
-  state_.job = hello.job;
+  state_.greeting_job = hello.job;
 }
 
 void SessionStep::take(const Disconnected& end) {
@@ -134,6 +134,7 @@ void SessionStep::take(const RankAssignment& assignment) {
     state_.store.reset();
     state_.assignment = assignment;
   }
+  state_.job = state_.greeting_job;
   if (state_.again && state_.again->generation < assignment.generation) state_.again.reset();
   // Messages that a new service, or this one on an earlier connection, may not have received.
   if (state_.own_store && state_.own_store->generation == assignment.generation) say(*state_.own_store);

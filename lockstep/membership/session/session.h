@@ -43,7 +43,8 @@ struct LostGeneration {
 struct SessionState {
   SessionFacts facts;
   bool connected = false;
-  std::string job;                           ///< of the last Hello
+  std::string greeting_job;                  ///< of the last Hello
+  std::string job;                           ///< under which it got its rank
   std::optional<Wait> wait;                  ///< the last one
   std::optional<RankAssignment> assignment;  ///< the newest
   std::optional<StoreAt> store;              ///< of that generation

@@ -215,7 +215,7 @@ TEST(Decide, NodesWithWhichTheProgramCannotRunAreRefused) {
   const auto decision = decide(grown, Tickets{1, 2}, nodes, policy(1, 2, 9), {});
   EXPECT_EQ(decision.kind, Kind::refuse);
   EXPECT_THAT(decision.refused, ElementsAre(2));
-  EXPECT_THAT(decision.why, HasSubstr("host2 cannot join: a rank on host1 says"));
+  EXPECT_THAT(decision.why, HasSubstr("host2 cannot join: a rank on host1 reports"));
   EXPECT_EQ(decide(grown, Tickets{1, 2}, Nodes{fatal(1, 3), node(2, Stage::running, 3)}, policy(1, 2, 9), {}).kind,
             Kind::wait)
       << "not all ranks have ended";

@@ -1,0 +1,130 @@
+"""Mistakes that somebody could make in the membership, each put into a copy of one file. Simulated lives must find every one of
+them: a check that cannot fail is none. Prints a table; ends with 1 if a mistake was not found, or is not in the code any more."""
+import concurrent.futures
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_SECONDS = 60  # for the lives of one mistake
+
+DECISIONS, ADMISSION = "decisions.cpp", "admission.cpp"
+MEMBERSHIP, SAVED = "membership.cpp", "service/saved_state.cpp"
+SERVICE, SESSION = "service/service.cpp", "session/session.cpp"
+# What is wrong, the file below lockstep/membership/, what stands there, and what takes its place.
+MUTANTS = [
+    ("ranks are given before all have registered", DECISIONS, "static_cast<int>(membership.members.size()) == membership.wanted &&",
+     "static_cast<int>(membership.members.size()) >= membership.wanted - 1 &&"),
+    ("ranks are given to a worker that is not connected", DECISIONS, "member.phase == Phase::waiting && member.link == Link::open;",
+     "member.phase == Phase::waiting;"),
+    ("a new rendezvous has the number of the old one", DECISIONS, "  ++membership.generation;\n", ""),
+    ("a worker that returns gets any free rank", DECISIONS, "ranks[i] = members[i].rank.value_or(ranks[i]);", "(void)i;"),
+    ("the store of the last generation is still offered", DECISIONS, "  membership.store_host.clear();\n", ""),
+    ("an end of a connection is not noticed", DECISIONS, "  member->link = Link::closed;\n", ""),
+    ("missing heartbeats are not noticed", DECISIONS, "now - member.heard >= membership.limits.heartbeat_limit)", "false)"),
+    ("a worker that hangs is not noticed", DECISIONS, "if (!membership.broken || now - *membership.broken < membership.limits.hang) return hanging;",
+     "return hanging;"),
+    ("a report of an earlier generation counts", DECISIONS,
+     "if (again.generation != membership.generation || member.generation != again.generation) return false;", ""),
+    ("who cannot continue does not wait", DECISIONS, "  member.phase = Phase::waiting;\n", ""),
+    ("a process takes the place of one that is alive", ADMISSION, "if (since_heartbeat >= membership.limits.heartbeat_limit) {",
+     "if (since_heartbeat >= membership.limits.heartbeat_limit / 100) {"),
+    ("a second process of an id takes the place at once", ADMISSION, "if (holder.link == Link::closed) return take_place",
+     "if (holder.link != Link::unknown) return take_place"),
+    ("a process that reconnects counts as another one", ADMISSION,
+     "if (holder.life == applicant.request.life) return", "if (holder.life == applicant.request.life && holder.link == Link::open) return"),
+    ("a replacement does not get the rank", ADMISSION, "    next.rank = member->rank;\n", ""),
+    ("a worker of another job is admitted", ADMISSION, "if (!request.job.empty() && request.job != membership.job) {", "if (false) {"),
+    ("a worker of another number of servers is admitted", ADMISSION,
+     "if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {", "if (false) {"),
+    ("newer places than the saved ones are not believed", ADMISSION, "if (!membership.recovery || request.job.empty() ||",
+     "if (true || request.job.empty() ||"),
+    ("more workers than wanted", ADMISSION, "if (count_of_role(membership, server) < places)", "if (count_of_role(membership, server) <= places)"),
+    ("the generation is not taken from a worker with a newer one", ADMISSION, "  membership.generation = request.generation;\n", ""),
+    ("a process with a random id waits for a lost one for ever", ADMISSION,
+     "if (since >= membership.limits.heartbeat_limit) {\n    return take_place(membership, holder, fmt::format(\"has not reconnected",
+     "if (false) {\n    return take_place(membership, holder, fmt::format(\"has not reconnected"),
+    ("the end of the job is not noticed", MEMBERSHIP, "if (std::all_of(members.begin(), members.end(), finished)) return Ending{};", ""),
+    ("a job that no process can complete goes on", MEMBERSHIP, "if (membership.recovery) return end_of_recovery(membership, now);",
+     "if (membership.recovery) return std::nullopt;"),
+    ("a finished job waits for another worker", MEMBERSHIP, "if (done == membership.members.end()) return std::nullopt;",
+     "if (true) return std::nullopt;"),
+    ("a worker that waited before a restart may wait for ever", SAVED, "read.broken = now;", "(void)now;"),
+    ("the saved generation is too small", SAVED, 'integer_of<std::int64_t>(state.at("generation"));',
+     'std::max<std::int64_t>(0, integer_of<std::int64_t>(state.at("generation")) - 1);'),
+    ("a rank is given before it is saved", SERVICE, "save_if_changed(true);", "state_.changed = false;"),
+    ("a store of another generation counts", SERVICE,
+     "if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {", "if (member.rank != 0) {"),
+    ("the store is sent to nobody", SERVICE, "  send_running(store);\n", ""),
+    ("the secret is not compared", SERVICE, "if (!secret.empty() && !is_proof", "if (false && !is_proof"),
+    ("waiting workers are not told of the end", SERVICE, "  finish_waiting();\n  send_waits();", "  send_waits();"),
+    ("who waits for a decision never gets one", SERVICE, "  decide_pending();\n  finish_waiting();", "  finish_waiting();"),
+    ("losses are not sent", SERVICE, "send_running(Lost{membership_.generation,", "if (false) send_running(Lost{membership_.generation,"),
+    ("what was missed while away is not sent", SERVICE, "    return send_losses(member);\n", "    return;\n"),
+    ("a worker is assigned before its state is saved, and its rank to nobody else", SERVICE, "    send_assignment(member);\n  }\n}",
+     "    if (*member.rank != 0) send_assignment(member);\n  }\n}"),
+    ("a dismissed worker stays connected", SERVICE, "  send(id, std::move(last_message));\n  close(id);", "  send(id, std::move(last_message));"),
+    ("the end of the job reaches no worker", SERVICE, "if (!of_next_job) send(id, Ended{ending->ok, ending->reason});\n    close(id);", ""),
+    ("the wish for the next generation is sent once", SESSION, "  if (state_.again) say(*state_.again);\n", ""),
+    ("the end of a worker is reported once", SESSION, "  if (state_.leave) say(*state_.leave);\n", ""),
+    ("an old wish stays after a new generation", SESSION,
+     "if (state_.again && state_.again->generation < assignment.generation) state_.again.reset();", ""),
+    ("the store of the last generation is used", SESSION, "    state_.store.reset();\n", ""),
+    ("a worker registers again without its place", SESSION, "    request.rank = state.assignment->rank;\n", ""),
+    ("a worker that hangs goes on", SESSION, "if (!ended.ok && is_hanging())", "if (false)"),
+]
+
+SOURCES = ["lockstep/membership/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "messages.cpp", SAVED, SERVICE, SESSION)]
+SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "life", "service_process", "simulate", "wires", "worker_process")]
+SOURCES += [str(path.relative_to(ROOT)) for path in sorted((ROOT / "lockstep/base").glob("*.cpp"))]
+FLAGS = "-std=c++20 -O1 -I include -I . -I tests -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -DSPDLOG_SHARED_LIB -DFMT_SHARED".split()
+LIBRARIES = "-lfmt -lspdlog -lyaml-cpp -lcrypto".split()
+
+
+def run(words, **more):
+    done = subprocess.run([str(word) for word in words], cwd=ROOT, capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(map(str, words))}:\n{done.stderr[-4000:]}")
+
+
+def compiled(source, target):
+    version = ["-DLOCKSTEP_VERSION=\"simulated\""]
+    run(["g++", *FLAGS, *version, "-c", source, "-o", target])
+    return target
+
+
+def main():
+    unknown = [name for name, file, old, _ in MUTANTS if (ROOT / "lockstep/membership" / file).read_text().count(old) != 1]
+    if unknown:
+        sys.exit("these mistakes have no place in the code, or several: " + "; ".join(unknown))
+    with tempfile.TemporaryDirectory(prefix="lockstep-mutants-") as name:
+        folder = pathlib.Path(name)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            objects = dict(zip(SOURCES, pool.map(lambda s: compiled(s, folder / (s.replace("/", "_") + ".o")), SOURCES)))
+        print(f"{'lives':>8}  mistake, and what was found")
+        survivors = []
+        for number, (title, file, old, new) in enumerate(MUTANTS):
+            source = "lockstep/membership/" + file
+            mutant = folder / f"mutant_{number}.cpp"
+            mutant.write_text((ROOT / source).read_text().replace(old, new))
+            others = [path for each, path in objects.items() if each != source]
+            program = folder / "simulate"
+            run(["g++", *others, compiled(mutant, folder / "mutant.o"), *LIBRARIES, "-o", program])
+            done = subprocess.run([program, "--lives", "1000000", "--seconds", str(MOST_SECONDS), "--seed", "1"], capture_output=True, text=True)
+            found = re.search(r"^life (\d+): (.*)$", done.stdout, re.M)
+            crashed = done.returncode not in (0, 1)
+            if found or crashed:
+                lives, what = (found.group(1), found.group(2)) if found else ("?", f"it ends with {done.returncode}")
+                print(f"{lives:>8}  {title}: {what[:100]}", flush=True)
+            else:
+                print(f"{'-':>8}  {title}: NOT FOUND", flush=True)
+                survivors.append(title)
+    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mistakes found")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
