@@ -134,7 +134,8 @@ TEST_F(Spawn, AnErrorKeepsItsKindAndIsToldBeforeWhatItCaused) {
 
 TEST_F(Spawn, CodesSignalsAndOtherExceptionsAreReasonsToo) {
   const auto code = error_of_spawn([](int) { ::_exit(3); }, 1);
-  EXPECT_THAT(code.what(), AllOf(HasSubstr("process 0 of 1 (pid "), HasSubstr("ended with exit code 3 and reported no")));
+  EXPECT_THAT(code.what(),
+              AllOf(HasSubstr("process 0 of 1 (pid "), HasSubstr("ended with exit code 3 and reported no")));
   const auto signal = error_of_spawn([](int) { ::raise(SIGKILL); }, 1);
   EXPECT_EQ(signal.kind(), ErrorKind::peer_lost);
   EXPECT_THAT(signal.what(), HasSubstr("signal 9 (SIGKILL)"));

@@ -77,7 +77,8 @@ milliseconds Life::save() {
   if (!circumstances_.saves) return milliseconds(0);
   const bool slow = disk_slow_until_ > timeline_.now();
   const auto takes = slow ? disk_.time(milliseconds(500), milliseconds(10000)) : circumstances_.disk;
-  const auto generation = fmt::format("{} {}", state_->membership.job, state_->membership.generation);
+  const auto generation =
+      fmt::format("{} {} {}", state_->membership.job, state_->membership.generation, state_->membership.store_key);
   timeline_.after(
       takes, [this, generation, number = ++saves_, text = print_state(state_->membership), incarnation = incarnation_] {
         // What a killed process had not written is lost. An older text never replaces a newer one.
@@ -157,7 +158,8 @@ void Life::check_assignment(const RankAssignment& assignment, int index) {
     // With a disk that needs more than two seconds a generation begins unsaved. If the service dies then, and all who
     // know of that generation, another one has its number; not its key.
     const auto known = keys_.find(generation);
-    if (known != keys_.end() && known->second != assignment.store_key && !durable_.contains(generation)) {
+    if (known != keys_.end() && known->second != assignment.store_key &&
+        !durable_.contains(fmt::format("{} {}", generation, known->second))) {
       keys_.erase(known);
       std::erase_if(holders_, [&](const auto& each) { return each.first.starts_with(generation + " "); });
     }

@@ -211,7 +211,7 @@ class Life {
   std::map<std::string, Computation> computations_;
   std::int64_t newest_ = 0;                     ///< the newest generation of this job that completed a step
   std::map<std::string, std::string> keys_;     ///< "job generation" -> store key
-  std::set<std::string> durable_;               ///< "job generation", once it is saved
+  std::set<std::string> durable_;               ///< "job generation key", once it is saved
   std::map<std::string, std::string> holders_;  ///< "job generation rank" -> life
   std::map<std::string, int> ranks_;            ///< "job node id" -> rank
 };
