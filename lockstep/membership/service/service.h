@@ -121,8 +121,8 @@ using ServiceOutput = std::variant<Send, Close, Save, LogLine, Refusal, ProcessL
 /// Makes a random text that no other process can guess.
 using NewToken = std::function<std::string()>;
 
-/// The state of a new job, which the caller saves; with `saved` (print_state), of the job that it describes, unless that has ended.
-/// Error(data) for a text that is not the state of such a job.
+/// The state of a new job, which the caller saves; with `saved` (print_state), of the job that it describes, unless
+/// that has ended. Error(data) for a text that is not the state of such a job.
 ServiceState begin_service(const JobOptions& options, const std::optional<std::string>& saved, Time now,
                            const NewToken& new_token);
 
