@@ -1,4 +1,4 @@
-"""Mistakes that somebody could make in the membership, each put into a copy of one file. Simulated lives must find every one of
+"""mutants.py BUILD_FOLDER: mistakes that somebody could make in the membership, each put into a copy of one file. Simulated lives must find every one of
 them: a check that cannot fail is none. Prints a table; ends with 1 if a mistake was not found, or is not in the code any more."""
 import concurrent.futures
 import pathlib
@@ -79,7 +79,6 @@ MUTANTS = [
 
 SOURCES = ["lockstep/membership/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "messages.cpp", SAVED, SERVICE, SESSION)]
 SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "life", "service_process", "simulate", "wires", "worker_process")]
-SOURCES += [str(path.relative_to(ROOT)) for path in sorted((ROOT / "lockstep/base").glob("*.cpp"))]
 FLAGS = "-std=c++20 -O1 -I include -I . -I tests -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -DSPDLOG_SHARED_LIB -DFMT_SHARED".split()
 LIBRARIES = "-lfmt -lspdlog -lyaml-cpp -lcrypto".split()
 
@@ -91,8 +90,7 @@ def run(words, **more):
 
 
 def compiled(source, target):
-    version = ["-DLOCKSTEP_VERSION=\"simulated\""]
-    run(["g++", *FLAGS, *version, "-c", source, "-o", target])
+    run(["g++", *FLAGS, "-c", source, "-o", target])
     return target
 
 
@@ -100,6 +98,7 @@ def main():
     unknown = [name for name, file, old, _ in MUTANTS if (ROOT / "lockstep/membership" / file).read_text().count(old) != 1]
     if unknown:
         sys.exit("these mistakes have no place in the code, or several: " + "; ".join(unknown))
+    base = sorted((ROOT / sys.argv[1] / "rooms/base").rglob("*.o"))
     with tempfile.TemporaryDirectory(prefix="lockstep-mutants-") as name:
         folder = pathlib.Path(name)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -110,7 +109,7 @@ def main():
             source = "lockstep/membership/" + file
             mutant = folder / f"mutant_{number}.cpp"
             mutant.write_text((ROOT / source).read_text().replace(old, new))
-            others = [path for each, path in objects.items() if each != source]
+            others = base + [path for each, path in objects.items() if each != source]
             program = folder / "simulate"
             run(["g++", *others, compiled(mutant, folder / "mutant.o"), *LIBRARIES, "-o", program])
             done = subprocess.run([program, "--lives", "1000000", "--seconds", str(MOST_SECONDS), "--seed", "1"], capture_output=True, text=True)

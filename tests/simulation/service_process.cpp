@@ -52,7 +52,9 @@ void Life::tick_service(int incarnation) {
 
 void Life::give_service(const ServiceInput& input) {
   if (!state_) return;
-  carry_out(step(*state_, input, timeline_.now(), [this] { return names_.token(); }), 0);
+  auto outputs = step(*state_, input, timeline_.now(), [this] { return names_.token(); });
+  check_generation(outputs);
+  carry_out(std::move(outputs), 0);
 }
 
 // A Save that comes first blocks the process, at most for two seconds.
@@ -143,6 +145,26 @@ void Life::carry_out(const JobEnded& job) {
   timeline_.after(seconds(2), [this, incarnation = incarnation_] {
     if (incarnation == incarnation_) kill_service("at its end");
   });
+}
+
+// A new generation has all its ranks at once.
+void Life::check_generation(const std::vector<ServiceOutput>& outputs) {
+  std::map<std::string, std::set<int>> ranks;
+  std::map<std::string, int> sizes;
+  for (const auto& output : outputs) {
+    const auto* send = std::get_if<Send>(&output);
+    const auto* assignment = send != nullptr ? std::get_if<RankAssignment>(&send->message) : nullptr;
+    if (assignment == nullptr || assignment->store_key.empty() || formed_.contains(assignment->store_key)) continue;
+    ranks[assignment->store_key].insert(assignment->rank);
+    sizes[assignment->store_key] = assignment->size;
+  }
+  for (const auto& [key, each] : ranks) {
+    const auto size = sizes[key];
+    if (static_cast<int>(each.size()) != size) {
+      violate(fmt::format("a generation of {} begins with {} ranks", size, each.size()));
+    }
+    formed_.insert(key);
+  }
 }
 
 // Each rank of a generation belongs to one process; a generation has one store; ranks stay; generations count on.

@@ -146,6 +146,7 @@ class Life {
   void carry_out(const membership::RanksLost& /*lost*/) {}
   void carry_out(const membership::JobEnded& job);
   milliseconds save();
+  void check_generation(const std::vector<membership::ServiceOutput>& outputs);
   void check_assignment(const membership::RankAssignment& assignment, int worker);
 
   // worker_process.cpp
@@ -211,6 +212,7 @@ class Life {
   std::map<std::string, Computation> computations_;
   std::int64_t newest_ = 0;                     ///< the newest generation of this job that completed a step
   std::map<std::string, std::string> keys_;     ///< "job generation" -> store key
+  std::set<std::string> formed_;                ///< keys of generations
   std::set<std::string> durable_;               ///< "job generation key", once it is saved
   std::map<std::string, std::string> holders_;  ///< "job generation rank" -> life
   std::map<std::string, int> ranks_;            ///< "job node id" -> rank
