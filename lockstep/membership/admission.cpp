@@ -129,7 +129,7 @@ void take_from(Membership& membership, Member& member, const Register& request) 
   member.phase = Phase::running;
   if (membership.generation >= request.generation) return;
   membership.generation = request.generation;
-  membership.store_key = request.store_key;
+  if (!request.store_key.empty()) membership.store_key = request.store_key;
   membership.store_host.clear();  // rank 0 will publish it again
   membership.store_port = 0;
 }

@@ -137,7 +137,11 @@ void note_leave(Membership& membership, Member& member, const Leave& leave, Time
 }
 
 void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time) {
-  for (Member& member : membership.members) member.heard += time;
+  for (Member& member : membership.members) {
+    member.heard += time;
+    member.entered += time;
+  }
+  if (membership.broken) *membership.broken += time;
 }
 
 std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now) {

@@ -38,7 +38,7 @@ std::optional<std::string> note_closed(Membership& membership, std::uint64_t con
 /// Records a member's report that it has finished.
 void note_leave(Membership& membership, Member& member, const Leave& leave, Time now);
 
-/// Excludes a time in which the scheduler itself was stopped and could not receive heartbeats.
+/// Excludes a time in which the scheduler itself was stopped and could receive neither heartbeats nor reports.
 void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time);
 
 /// Connections of members without a heartbeat for too long.

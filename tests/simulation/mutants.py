@@ -63,7 +63,7 @@ MUTANTS = [
     ("waiting workers are not told of the end", SERVICE, "  finish_waiting();\n  send_waits();", "  send_waits();"),
     ("who waits for a decision never gets one", SERVICE, "  decide_pending();\n  finish_waiting();", "  finish_waiting();"),
     ("losses are not sent", SERVICE, "send_running(Lost{membership_.generation,", "if (false) send_running(Lost{membership_.generation,"),
-    ("what was missed while away is not sent", SERVICE, "    return send_losses(member);\n", "    return;\n"),
+    ("what was missed while away is not sent", SERVICE, "    return send_loss(member);\n", "    return;\n"),
     ("a worker is assigned before its state is saved, and its rank to nobody else", SERVICE, "    send_assignment(member);\n  }\n}",
      "    if (*member.rank != 0) send_assignment(member);\n  }\n}"),
     ("a dismissed worker stays connected", SERVICE, "  send(id, std::move(last_message));\n  close(id);", "  send(id, std::move(last_message));"),

@@ -155,8 +155,11 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     for (const json& member : state.at("workers")) read.members.push_back(read_member(member, now));
     read.changed = now;
     // The others of its generation may hang, and then nothing else would show that.
-    const auto waits = [](const Member& member) { return member.generation > 0 && member.phase == Phase::waiting; };
-    if (std::any_of(read.members.begin(), read.members.end(), waits)) read.broken = now;
+    const auto is_out = [](const Member& member) {
+      const bool is_lost = member.phase == Phase::running && member.link == Link::closed;
+      return member.phase == Phase::waiting || member.phase == Phase::failed || is_lost;
+    };
+    if (read.generation > 0 && std::any_of(read.members.begin(), read.members.end(), is_out)) read.broken = now;
     check(read);
     membership = std::move(read);
   } catch (const json::exception& error) {

@@ -178,7 +178,7 @@ net::Awaitable<void> Server::State::accept() {
 void Server::State::make_room() {
   if (connections_.size() < options_.most_connections) return;
   for (const auto& [id, connection] : connections_) {
-    if (is_admitted(service_, id) || !connection->close_reason.empty()) continue;
+    if (is_admitted(service_, id) || connection->closing || !connection->close_reason.empty()) continue;
     return close(*connection, fmt::format("there are more than {} connections", options_.most_connections));
   }
 }
@@ -256,7 +256,8 @@ net::Awaitable<void> Server::State::serve_worker(const std::shared_ptr<Connectio
 // Closes connections that have not registered in time.
 void Server::State::close_late(Time now) {
   for (const auto& [id, connection] : connections_) {
-    if (has_registered(service_, id) || now - connection->since < 3 * options_.step) continue;
+    // With the previous job, its connections are closing.
+    if (has_registered(service_, id) || connection->closing || now - connection->since < 3 * options_.step) continue;
     close(*connection, "it sent no request in time");
   }
 }
@@ -295,6 +296,7 @@ void Server::State::carry_out(const JobEnded& job) {
   ending_.reset();
   refusals_.finish();
   service_ = begin(options_, Clock::now());
+  carry_out(Save{});
 }
 
 std::string Server::State::status() const {

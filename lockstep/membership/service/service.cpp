@@ -45,7 +45,7 @@ class ServiceStep {
   void welcome(ConnectionId id, const Admission& admission);
   void assign();
   void send_assignment(const Member& member);
-  void send_losses(const Member& member);
+  void send_loss(const Member& member);
 
   // Losses, and the end.
   void expel_hanging();
@@ -263,6 +263,9 @@ void ServiceStep::take(const Tick& /*tick*/) {
                                        "heartbeat limit of any worker",
                                        seconds_in(away)));
     excuse_missed_heartbeats(membership_, away);
+    for (auto& [id, peer] : state_.peers) {
+      if (peer.expelled) *peer.expelled += away;
+    }
   }
   for (const auto id : find_missed_heartbeats(membership_, now_)) {
     close(id, fmt::format("it sent nothing for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
@@ -361,7 +364,7 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   if (admission.verdict == Verdict::welcome_back && member.rank) put(ProcessBack{*member.rank, member.pid});
   if (member.phase != Phase::waiting) {
     send_assignment(member);
-    return send_losses(member);
+    return send_loss(member);
   }
   send(id, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
   assign();
@@ -389,16 +392,24 @@ void ServiceStep::send_assignment(const Member& member) {
   }
 }
 
-// What a worker has missed while it was not connected: who of its generation is lost, or cannot continue.
-void ServiceStep::send_losses(const Member& member) {
+// What a worker has missed while it was not connected: that its generation is broken, by one worker for all. A worker
+// of which only an earlier state is saved may be in this generation as well. A rank of a launcher that failed has
+// reported its error to the others itself.
+void ServiceStep::send_loss(const Member& member) {
   if (!membership_.broken || member.generation != membership_.generation || member.phase != Phase::running) return;
+  const Member* away = nullptr;
   for (const Member& other : membership_.members) {
-    const bool is_out = other.phase == Phase::waiting || other.phase == Phase::failed;
-    const bool is_away = other.phase == Phase::running && other.link != Link::open;
-    if (!is_out && !is_away) continue;
-    const auto* reason = is_out ? "it cannot continue in this generation" : "its connection has ended";
-    send(member.connection, Lost{membership_.generation, other.node_id, other.rank.value_or(0), reason, is_out});
+    const bool is_old = other.link == Link::unknown && other.generation < membership_.generation;
+    const bool failed = other.phase == Phase::failed && !membership_.programs_follow;
+    if ((other.phase == Phase::waiting && !is_old) || failed) {
+      return send(member.connection, Lost{membership_.generation, other.node_id, other.rank.value_or(0),
+                                          "it cannot continue in this generation", true});
+    }
+    if (other.phase == Phase::running && other.link == Link::closed) away = &other;
   }
+  if (away == nullptr) return;
+  send(member.connection,
+       Lost{membership_.generation, away->node_id, away->rank.value_or(0), "its connection has ended", false});
 }
 
 void ServiceStep::decide_pending() {

@@ -81,12 +81,13 @@ net::Awaitable<void> WorkerSession::State::converse() {
   const auto expected = options_.of_launcher ? std::nullopt : std::optional(options_.host);
   if (options_.tls) co_await channel->secure_as_client(*options_.tls, expected);
   co_await channel->open_websocket(session_.facts.where, "/v1/worker");
-  outbox_.clear();
+  const auto hello = parse_from_scheduler(co_await channel->receive());
   {
     const std::lock_guard lock(mutex_);
     own_address_ = channel->own_address();
   }
-  take(parse_from_scheduler(co_await channel->receive()));  // its Hello, which the registration answers
+  outbox_.clear();
+  take(hello);  // the registration is its answer
   channel_ = channel;
   asio::co_spawn(context_, keep_sending(channel), asio::detached);
   try {
@@ -124,7 +125,8 @@ net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Cha
 void WorkerSession::State::take(const SessionInput& input) {
   // The function for a broken generation is called before another thread can set one, which would be called at once.
   std::unique_lock calling(calling_, std::defer_lock);
-  if (std::holds_alternative<FromScheduler>(input)) calling.lock();
+  const auto* message = std::get_if<FromScheduler>(&input);
+  if (message != nullptr && std::holds_alternative<Lost>(*message)) calling.lock();
   std::vector<SessionOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
@@ -132,7 +134,6 @@ void WorkerSession::State::take(const SessionInput& input) {
     changed_.notify_all();
   }
   for (const auto& output : outputs) {
-    if (calling && std::holds_alternative<MustEnd>(output)) calling.unlock();
     std::visit([this](const auto& each) { carry_out(each); }, output);
   }
 }
