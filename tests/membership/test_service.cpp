@@ -1,0 +1,152 @@
+// The service as a state machine: cases that simulated lives (tests/simulation/) and reviews found, each as a short
+// script.
+#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/service.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::membership {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A service with a clock that the test moves.
+class Script {
+ public:
+  explicit Script(int workers, const std::optional<std::string>& saved = std::nullopt) {
+    JobOptions options;
+    options.workers = workers;
+    options.recovery = true;
+    state = begin_service(options, saved, now, [this] { return token(); });
+  }
+
+  std::vector<ServiceOutput> give(const ServiceInput& input) {
+    return step(state, input, now, [this] { return token(); });
+  }
+  /// A process registers on a new connection.
+  std::vector<ServiceOutput> enter(ConnectionId id, const Register& request) {
+    give(Opened{id, "10.0.0.1:4000"});
+    return give(Received{id, request});
+  }
+  void tick(milliseconds time) {
+    for (const auto end = now + time; now < end;) {
+      now += seconds(1);
+      give(Tick{});
+    }
+  }
+
+  static Register process(const std::string& node_id, const std::string& life, bool named = true) {
+    Register request;
+    request.node_id = node_id;
+    request.life = life;
+    request.named = named;
+    request.host = request.machine = "here";
+    request.pid = 1;
+    return request;
+  }
+  /// The process of `enter` with its place in the first generation.
+  Register again(const std::string& node_id, const std::string& life, int rank) const {
+    auto request = process(node_id, life);
+    request.job = state.membership.job;
+    request.generation = 1;
+    request.rank = rank;
+    return request;
+  }
+
+  Time now{std::chrono::hours(1)};
+  ServiceState state;
+
+ private:
+  std::string token() { return std::to_string(++tokens_); }
+  int tokens_ = 0;
+};
+
+template <typename Message>
+std::vector<Message> sent(const std::vector<ServiceOutput>& outputs, ConnectionId to) {
+  std::vector<Message> found;
+  for (const auto& output : outputs) {
+    const auto* send = std::get_if<Send>(&output);
+    if (send == nullptr || send->connection != to) continue;
+    if (const auto* message = std::get_if<Message>(&send->message)) found.push_back(*message);
+  }
+  return found;
+}
+
+TEST(Service, AProcessThatWaitsForADecisionMaySendHeartbeats) {
+  Script script(1);
+  script.enter(1, Script::process("w0", "first"));
+  const auto outputs = script.enter(2, Script::process("w0", "second"));
+  EXPECT_EQ(sent<Wait>(outputs, 2).size(), 1U);
+  EXPECT_TRUE(script.give(Received{2, Heartbeat{}}).empty());
+}
+
+TEST(Service, ALostWorkerOfAnEarlierServiceIsReplacedByAProcessWithARandomId) {
+  Script before(1);
+  before.enter(1, Script::process("x1", "first", false));
+  Script script(1, print_state(before.state.membership));
+  script.enter(1, Script::process("x2", "second", false));
+  script.tick(seconds(29));
+  EXPECT_EQ(script.state.membership.generation, 1);
+  script.tick(seconds(3));
+  EXPECT_EQ(script.state.membership.generation, 2);
+  EXPECT_EQ(script.state.membership.members.front().rank, 0);
+}
+
+TEST(Service, AWorkerThatHangsIsNoticedByALaterService) {
+  Script before(2);
+  before.enter(1, Script::process("w0", "first"));
+  before.enter(2, Script::process("w1", "second"));
+  before.give(Received{1, Again{1, "the others are away"}});
+  Script script(2, print_state(before.state.membership));
+  script.enter(1, script.again("w0", "first", 0));
+  script.enter(2, script.again("w1", "second", 1));
+  std::vector<Ended> ends;
+  for (int second = 0; second < 150; ++second) {
+    script.give(Received{1, Heartbeat{}});
+    script.give(Received{2, Heartbeat{}});
+    script.now += seconds(1);
+    for (auto& end : sent<Ended>(script.give(Tick{}), 2)) ends.push_back(end);
+  }
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_FALSE(ends.front().ok);
+}
+
+TEST(Service, AReturningWorkerOfAnyJobGetsOneLoss) {
+  constexpr int kWorkers = 600;
+  Script script(kWorkers);
+  for (int i = 0; i < kWorkers; ++i) {
+    script.enter(static_cast<ConnectionId>(i + 1),
+                 Script::process("w" + std::to_string(i), "life" + std::to_string(i)));
+  }
+  ASSERT_EQ(script.state.membership.generation, 1);
+  script.give(Closed{1, "its connection was reset", false});
+  for (int i = 2; i < kWorkers; ++i) {
+    script.give(Received{static_cast<ConnectionId>(i + 1), Again{1, "w1 is lost"}});
+  }
+  const auto outputs = script.enter(5000, script.again("w0", "life0", 0));
+  EXPECT_EQ(sent<RankAssignment>(outputs, 5000).size(), 1U);
+  const auto losses = sent<Lost>(outputs, 5000);
+  ASSERT_EQ(losses.size(), 1U);
+  EXPECT_TRUE(losses.front().certain);
+}
+
+TEST(Service, AWorkerThatReturnsFirstToAnOlderStateHasLostNobody) {
+  Script before(2);
+  before.enter(1, Script::process("w0", "first"));
+  before.enter(2, Script::process("w1", "second"));
+  before.give(Received{1, Again{1, "a cut"}});
+  Script script(2, print_state(before.state.membership));  // it does not have generation 2, which both are in
+  auto returns = script.again("w1", "second", 1);
+  returns.generation = 2;
+  returns.store_key = "key of 2";
+  const auto outputs = script.enter(1, returns);
+  EXPECT_TRUE(sent<Lost>(outputs, 1).empty());
+  const auto assignments = sent<RankAssignment>(outputs, 1);
+  ASSERT_EQ(assignments.size(), 1U);
+  EXPECT_EQ(assignments.front().store_key, "key of 2");
+}
+
+}  // namespace
+}  // namespace lockstep::membership
