@@ -153,9 +153,10 @@ Outcome Life::run() {
   start_service();
   for (int slot = 0; slot < c.workers; ++slot) start_worker(slot);
   plan_faults();
-  // After the last fault, whatever waits for a time limit may wait for several, one after another.
+  // After the last fault, whatever waits for a time limit may wait for several, one after another; and a job that lacks
+  // a worker lasts as long as its other processes are started again.
   const auto calm = c.limits.absence * 3 + c.limits.heartbeat_limit * 6 + c.limits.hang * 3 + c.collective_limit * 3 +
-                    c.start_limit * 2 + c.step * c.steps * c.programs * 20 + seconds(120);
+                    c.start_limit * (c.restarts + 2) + c.step * c.steps * c.programs * 20 + seconds(120);
   const Time end = timeline_.now() + c.faults_for + calm;
   constexpr std::uint64_t kMostEvents = 2'000'000;
   while (outcome_.violation.empty() && !all_gone() && timeline_.run_next(end)) {
