@@ -32,7 +32,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace net = lockstep::net;
-namespace membership = lockstep::scheduler;
+namespace membership = lockstep::membership;
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
