@@ -70,9 +70,7 @@ Life::Life(std::uint64_t seed, std::ostream* trace)
       pace_(seed, 3),
       trouble_(seed, 4),
       names_(seed, 5),
-      trace_(trace) {
-  outcome_.workers = circumstances_.workers;
-}
+      trace_(trace) {}
 
 void Life::note(const std::string& text) {
   if (trace_ == nullptr) return;

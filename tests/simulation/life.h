@@ -32,8 +32,6 @@ struct Outcome {
   std::uint64_t events = 0;
   std::uint64_t digest = 0;  ///< of all inputs and outputs, to compare two runs of a seed
   std::array<int, kFaults> faults{};
-  int workers = 0;
-  int generations = 0;
 };
 
 /// `trace`: nullptr, or where the life is written as a readable sequence.

@@ -194,7 +194,6 @@ void Life::check_assignment(const RankAssignment& assignment, int index) {
   if (worker(index).stranger) {
     violate(fmt::format("worker {}, a stranger, has rank {}", index, assignment.rank));
   }
-  outcome_.generations = std::max(outcome_.generations, static_cast<int>(assignment.generation));
   if (!circumstances_.named) return;
   const auto [found, is_new] = ranks_.emplace(state_->membership.job + " " + session.facts.node_id, assignment.rank);
   if (!is_new && found->second != assignment.rank) {

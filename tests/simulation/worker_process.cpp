@@ -32,7 +32,6 @@ int Life::start_worker(int slot) {
   timeline_.after(pace_.time(milliseconds(1), c.start), [this, index] {
     deliver(worker(index).process, [this, index] {
       worker(index).doing = Doing::registering;
-      worker(index).since = timeline_.now();
       connect(index);
     });
   });
@@ -111,7 +110,7 @@ void Life::give_worker(int index, const SessionInput& input) {
   if (!one.process.alive) return;
   if (one.session.connected && !was_connected) {
     one.back_off = milliseconds(100);
-    beat(index, static_cast<std::uint64_t>(one.process.pid));
+    beat(index);
   }
   if (!one.wire && !one.session.over && one.doing != Doing::starting) {
     timeline_.after(one.back_off, [this, index] { deliver(worker(index).process, [this, index] { connect(index); }); });
@@ -119,13 +118,13 @@ void Life::give_worker(int index, const SessionInput& input) {
   look(index);
 }
 
-void Life::beat(int index, std::uint64_t wire) {
-  timeline_.after(circumstances_.heartbeat, [this, index, wire] {
-    deliver(worker(index).process, [this, index, wire] {
+void Life::beat(int index) {
+  timeline_.after(circumstances_.heartbeat, [this, index] {
+    deliver(worker(index).process, [this, index] {
       auto& one = worker(index);
       if (!one.wire || !one.session.connected) return;
       to_service(*find_wire(*one.wire), Heartbeat{one.steps, std::nullopt, std::nullopt});
-      beat(index, wire);
+      beat(index);
     });
   });
 }
@@ -161,7 +160,6 @@ void Life::enter(int index) {
   auto& one = worker(index);
   one.place = one.session.assignment;
   one.doing = Doing::meeting;
-  one.since = timeline_.now();
   ++one.turn;
   one.key = one.place->store_key;
   note(fmt::format("worker {} has rank {} of generation {}", index, one.place->rank, one.place->generation));
@@ -272,7 +270,6 @@ void Life::go_on(int index, const std::string& why) {
   }
   ++one.turn;
   one.doing = Doing::waiting;
-  one.since = timeline_.now();
   note(fmt::format("worker {} cannot continue in generation {}: {}", index, one.place->generation, why));
   const auto longest = circumstances_.launcher ? circumstances_.limits.heartbeat_limit : circumstances_.start_limit;
   const auto check = std::make_shared<std::function<void(Time)>>();

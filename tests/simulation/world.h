@@ -100,7 +100,6 @@ struct Worker {
   bool stranger = false;  ///< it must never get a rank
   std::int64_t steps = 0;
   std::uint64_t hash = 0;
-  Time since{};            ///< when it began what it does
   std::uint64_t turn = 0;  ///< counts what it did, so that old timers are recognized
 };
 
@@ -164,7 +163,7 @@ class Life {
   void finish(int index);
   void end_worker(int index, int code, const std::string& why);
   void slot_ended(int slot, int worker, int code);
-  void beat(int index, std::uint64_t pid);
+  void beat(int index);
   Worker& worker(int index) { return *workers_[static_cast<std::size_t>(index)]; }
 
   // wires.cpp

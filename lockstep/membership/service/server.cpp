@@ -5,7 +5,6 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/membership/service/connection.h>
 #include <lockstep/membership/service/server.h>
-#include <lockstep/membership/service/service.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/name_lookup.h>
 #include <lockstep/net/sleep.h>
@@ -41,15 +40,11 @@ net::ChannelLimits channel_limits(const ServerOptions& options) {
   return limits;
 }
 
-JobOptions job_of(const ServerOptions& options) {
-  return {options.workers, options.recovery, options.programs_follow, options.limits, options.secret};
-}
-
 // Continues with the saved job, if there is one.
 ServiceState begin(const ServerOptions& options, Time now) {
   const auto saved = options.state ? options.state->load() : std::nullopt;
   try {
-    auto state = begin_service(job_of(options), saved, now, random_token);
+    auto state = begin_service(options, saved, now, random_token);
     if (!state.membership.members.empty()) {
       log_info("going on with job {} from {}: {} workers, generation {}", state.membership.job, options.state->name,
                state.membership.members.size(), state.membership.generation);

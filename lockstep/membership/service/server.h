@@ -3,6 +3,7 @@
 
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/service.h>
 #include <lockstep/net/periodic_task.h>
 
 #include <chrono>
@@ -20,15 +21,11 @@ class context;
 
 namespace lockstep::membership {
 
-struct ServerOptions {
-  std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
-  std::uint16_t port = 0;          ///< 0: a free port
-  int workers = 1;
-  bool recovery = false;
-  bool programs_follow = false;  ///< after one job the next one begins, until `stop`
-  TimeLimits limits{};
+/// The job, and the server's own settings. With `programs_follow`, after one job the next one begins, until `stop`.
+struct ServerOptions : JobOptions {
+  std::string host = "127.0.0.1";     ///< a name or an address of this machine, to listen on
+  std::uint16_t port = 0;             ///< 0: a free port
   std::optional<StatePlace> state{};  ///< kept up to date; the scheduler continues from it when it exists
-  std::string secret{};               ///< workers must have it; empty: none
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
   net::PeriodicTask check_of_certificates{};
   std::string version{};                 ///< of Lockstep, for the status
