@@ -22,7 +22,7 @@ struct Applicant {
 enum class Verdict {
   welcome,       ///< a new member, or the replacement of a lost one
   welcome_back,  ///< the process is a member already: only its connection is new
-  challenge,     ///< the member whose place it would take may be alive: send that a Ping, and decide again
+  challenge,     ///< the holder of the place may be alive: send it a Ping, and decide again
   put_off,       ///< this job is ending well, and the applicant may belong to the next one
   refuse,        ///< permanently
 };

@@ -28,7 +28,7 @@ std::vector<int> choose_ranks(const std::vector<Member>& members);
 bool assign_ranks(Membership& membership, const std::string& store_key, Time now);
 
 /// The message for a member that has a rank. `members` that share its machine count as its local ranks. Without the
-/// key of the store for a member of an earlier generation, whose key is not known any more.
+/// key of the store for a member of an earlier generation, as only the newest key is kept.
 RankAssignment assignment_of(const Membership& membership, const Member& member);
 
 /// Records the end of a member's connection, for this reason; returns the line for the log, if any.
