@@ -14,8 +14,12 @@ ctest --preset "$preset" --no-tests=error "${left_out[@]}" "$@" || status=$?
 log=build/$preset/Testing/Temporary/LastTest.log
 if ((status != 0)); then
   # ctest's own account of a failure has all that the processes of the test printed: too much to find anything in.
-  printf '\nwhat failed (all that it printed is in %s):\n' "$log"
-  awk -f scripts/failed_tests.awk "$log" | cut -c 1-400 | head -n 400
+  report_failures() {
+    printf '\nwhat failed (all that it printed is in %s):\n' "$log"
+    awk -f scripts/failed_tests.awk "$log" | cut -c 1-400 | head -n 400
+  }
+  # The outermost script prints it last, where a reader of a long log looks first.
+  if [[ -n "${LOCKSTEP_TIMES:-}" ]]; then report_failures >>"$LOCKSTEP_TIMES/failures"; else report_failures; fi
 fi
 # Every skip with its reason: a test that is skipped in silence does not exist.
 skipped=$(grep -h '^skipped: ' "$log") || true

@@ -1,7 +1,7 @@
 # stages.sh: how long each stage of a long script took, and each test; to be sourced by it.
 #   stage NAME    begins a stage, which ends the one before
-# When the script ends, whether well or not, a table of stages and of the 30 slowest tests is printed. Where a script of this kind
-# calls another, the outermost prints for both.
+# When the script ends, whether well or not, a table of stages and of the 30 slowest tests is printed, then the tests
+# that failed. Where a script of this kind calls another, the outermost prints for both.
 
 if [[ -z "${LOCKSTEP_TIMES:-}" ]]; then
   LOCKSTEP_TIMES=$(mktemp -d)
@@ -32,6 +32,7 @@ print_times() {
     printf '\nslowest tests, in seconds:\n'
     sort -rn "$LOCKSTEP_TIMES/tests" | head -n 30 | awk '{ printf "%7.1f  %s (%s)\n", $1, $2, $3 }'
   fi
+  if [[ -s "$LOCKSTEP_TIMES/failures" ]]; then cat "$LOCKSTEP_TIMES/failures"; fi
   rm -r "$LOCKSTEP_TIMES"
 }
 trap print_times EXIT

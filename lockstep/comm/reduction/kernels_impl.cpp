@@ -154,10 +154,38 @@ struct Product : AsItIs {
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value & b.value)}; }
 };
 
+template <typename A>
+struct BitsOf {
+  using Type = u32;
+};
+template <>
+struct BitsOf<double> {
+  using Type = std::uint64_t;
+};
+
+#if defined(__x86_64__) && !defined(__AVX2__)
+constexpr std::size_t kWidestMask = 4;  // SSE2 has no comparison of 64-bit integers
+#else
+constexpr std::size_t kWidestMask = 8;
+#endif
+
+// `take` ? a : b. For floating-point numbers in their bits: the compiler finds vector code for that wherever it stands,
+// which it does not for two choices in a row.
+template <typename A>
+[[gnu::always_inline]] inline A choose(bool take, A a, A b) {
+  if constexpr (static_cast<A>(0.5) == 0 || sizeof(A) > kWidestMask) {
+    return take ? a : b;
+  } else {
+    using U = typename BitsOf<A>::Type;
+    const U mask = static_cast<U>(0) - static_cast<U>(take);
+    return __builtin_bit_cast(A, (__builtin_bit_cast(U, a) & mask) | (__builtin_bit_cast(U, b) & ~mask));
+  }
+}
+
 struct Min : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
-    return (a < b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
+    return choose((a < b) | (a != a), a, b);  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value & b.value)}; }
 };
@@ -165,7 +193,7 @@ struct Min : AsItIs {
 struct Max : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
-    return (a > b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
+    return choose((a > b) | (a != a), a, b);  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value | b.value)}; }
 };
@@ -188,16 +216,24 @@ T* target_at(std::byte* const* targets, int t, std::size_t first) {
   return reinterpret_cast<T*>(targets[t]) + first;
 }
 
-// Element i of the tree over the N sources from kFirst on.
-template <int N, typename T, typename Op, int kFirst = 0>
-[[gnu::always_inline]] inline typename Widen<T>::Acc tree_of(const T* const (&from)[kMost], std::size_t i) {
+// The tree over N values from kFirst on, which are all loaded already: a load that only one result of a comparison
+// needs would keep the compiler from vector code.
+template <int N, typename Op, int kFirst = 0, typename Acc>
+[[gnu::always_inline]] inline Acc tree_over(const Acc (&values)[kMost]) {
   if constexpr (N == 1) {
-    return Widen<T>::load(from[kFirst][i]);
+    return values[kFirst];
   } else {
     constexpr int kLeft = left_of(N);
-    const auto left = tree_of<kLeft, T, Op, kFirst>(from, i);
-    return Op::combine(left, tree_of<N - kLeft, T, Op, kFirst + kLeft>(from, i));
+    return Op::combine(tree_over<kLeft, Op, kFirst>(values), tree_over<N - kLeft, Op, kFirst + kLeft>(values));
   }
+}
+
+// Element i of the tree over N sources.
+template <int N, typename T, typename Op>
+[[gnu::always_inline]] inline typename Widen<T>::Acc tree_of(const T* const (&from)[kMost], std::size_t i) {
+  typename Widen<T>::Acc values[kMost];
+  for (int s = 0; s < N; ++s) values[s] = Widen<T>::load(from[s][i]);
+  return tree_over<N, Op>(values);
 }
 
 template <int N, typename T>
