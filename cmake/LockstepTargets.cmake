@@ -15,8 +15,10 @@ target_compile_options(lockstep_flags INTERFACE
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
-  # g++'s manual: with -fsanitize this warning has more false positives. libtorch's optional<Generator> is one.
-  target_compile_options(lockstep_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  # g++'s manual: with -fsanitize these warnings have more false positives: libtorch's optional<Generator>, and sums of
+  # strings.
+  target_compile_options(lockstep_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
   if(LOCKSTEP_SANITIZE STREQUAL "thread")
     # g++ knows no fences under ThreadSanitizer; Boost.Asio's queues have locks as well.
     target_compile_definitions(lockstep_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)

@@ -12,6 +12,7 @@
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iostream>
 #include <thread>
 
 #include "support/memory_folder.h"
@@ -31,6 +33,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kServerLimit = 120s;
+constexpr auto kStartLimit = 45s;
 
 fs::path tools() {
   if (const auto given = find(current_environment(), "LOCKSTEP_TEST_TOOLS")) return *given;
@@ -97,12 +100,21 @@ bool listens(const std::string& server) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-/// The lines "export NAME=VALUE" that the script prints once all is ready.
+/// The lines "export NAME=VALUE" that the script prints once all is ready; fewer when it is not ready in time.
 std::map<std::string, std::string> read_exports(int fd) {
   std::string text;
   char buffer[4096];
-  for (ssize_t count; (count = ::read(fd, buffer, sizeof buffer)) > 0;)
+  pollfd input{fd, POLLIN, 0};
+  const auto deadline = std::chrono::steady_clock::now() + kStartLimit;
+  const auto left = [&] {
+    return static_cast<int>(
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count());
+  };
+  while (left() > 0 && ::poll(&input, 1, left()) > 0) {
+    const auto count = ::read(fd, buffer, sizeof buffer);
+    if (count <= 0) break;
     text.append(buffer, static_cast<std::size_t>(count));
+  }
   std::map<std::string, std::string> variables;
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
@@ -140,8 +152,21 @@ KubeServer& KubeServer::get() {
   }
 }
 
+// A server that does not come up is not what these tests are about: another one is started, with what the first one
+// printed last.
 KubeServer::KubeServer() {
   prepare_cache();
+  try {
+    start();
+  } catch (const Error& error) {
+    std::cerr << "the API server is started again, as the first one did not come up: " << error.what() << "\n"
+              << last_lines() << "\n";
+    script_->stop(std::chrono::seconds(20));
+    start();
+  }
+}
+
+void KubeServer::start() {
   ChildOptions options;
   options.arguments = {(tools() / "kube_start.sh").string(), cache().string()};
   options.environment = current_environment();
@@ -152,16 +177,32 @@ KubeServer::KubeServer() {
   options.err = ChildStream::inherit;
   script_.emplace(options);
   variables_ = read_exports(script_->out().get());
-  if (!variables_.contains("KUBECONFIG")) fail(ErrorKind::io, "test", "the API server did not start");
+  if (!variables_.contains("KUBECONFIG"))
+    fail(ErrorKind::io, "test", "its script ended, or took more than {} s", kStartLimit.count());
   auto admin = client();
   const auto made =
       admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kube::custom_resource_definition());
   if (!made.ok()) fail(ErrorKind::io, "test", "the CRD is refused: {}", made.text());
-  const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
-  while (!admin.get(kube::path_of(kube::lockstep_jobs(), "")).ok()) {
-    if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "LockstepJobs are not served");
+  const auto deadline = std::chrono::steady_clock::now() + kStartLimit;
+  for (;;) {
+    const auto answer = admin.get(kube::path_of(kube::lockstep_jobs(), ""));
+    if (answer.ok()) return;
+    if (std::chrono::steady_clock::now() > deadline)
+      fail(ErrorKind::timeout, "test", "LockstepJobs are not served: {}", answer.text());
     std::this_thread::sleep_for(50ms);
   }
+}
+
+/// The last lines of the servers' logs.
+std::string KubeServer::last_lines() const {
+  if (!variables_.contains("KUBE_FOLDER")) return "";
+  std::string text;
+  for (const char* name : {"etcd.log", "kube-apiserver.log", "kube-controller-manager.log"}) {
+    const auto log = read_file(fs::path(variable("KUBE_FOLDER")) / name).value_or("");
+    constexpr std::size_t kShown = 1500;
+    text += fmt::format("{}: ...{}\n", name, log.substr(log.size() > kShown ? log.size() - kShown : 0));
+  }
+  return text;
 }
 
 // With SIGKILL its temporary folder would stay.
@@ -187,7 +228,7 @@ void KubeServer::bring_back() {
   const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
   while (!listens(variable("KUBE_SERVER")) || !kubectl({"get", "--raw", "/readyz"}).status.ok()) {
     if (std::chrono::steady_clock::now() > deadline)
-      fail(ErrorKind::timeout, "test", "the API server does not come back");
+      fail(ErrorKind::timeout, "test", "the API server does not come back\n{}", last_lines());
     std::this_thread::sleep_for(50ms);
   }
 }
@@ -203,7 +244,8 @@ std::string KubeServer::new_space() {
   for (;;) {
     const auto account = admin.get(path);
     if (account.ok() && !kube::list_at(account.object, "secrets").empty()) return name;
-    if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "no service account in {}", name);
+    if (std::chrono::steady_clock::now() > deadline)
+      fail(ErrorKind::timeout, "test", "no service account in {}\n{}", name, last_lines());
     std::this_thread::sleep_for(20ms);
   }
 }

@@ -43,6 +43,8 @@ class KubeServer {
 
  private:
   KubeServer();
+  void start();
+  std::string last_lines() const;
 
   TemporaryFolder away_;  ///< a file `away` in it keeps the API server from running
   std::optional<Child> script_;

@@ -1,4 +1,5 @@
 // The addresses of headers, stages and channels in the segment, and the signatures of calls with their hash and text.
+#include <lockstep/comm/shm/memory.h>
 #include <lockstep/comm/shm/segment.h>
 
 #include <fmt/format.h>
