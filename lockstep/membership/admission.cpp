@@ -54,7 +54,9 @@ Admission admit_known(const Membership& membership, const Applicant& applicant, 
     return take_place(membership, holder,
                       fmt::format("has sent no heartbeat for {:.0f} s", seconds_in(since_heartbeat)));
   }
-  if (applicant.challenged && holder.heard > *applicant.challenged) {
+  // Another holder than the one that was asked may have registered since, and be dead by now.
+  const bool asked = applicant.challenged && applicant.challenged_life == holder.life;
+  if (asked && holder.heard > *applicant.challenged) {
     return {Verdict::refuse,
             fmt::format("the node id '{}' is that of {}, which is alive; give each worker its own MS_NODE_ID, and "
                         "where it is the same process, end its first group (or Trainer) before it makes another",
@@ -118,8 +120,11 @@ const Member* find_older_self(const Membership& membership, const Register& requ
     if (member == nullptr && other.rank == request.rank) member = &other;
   }
   if (member == nullptr || member->generation >= request.generation) return nullptr;
-  // A replacement of this worker (generation 0) is newer, not older.
-  const bool untouched = member->link == Link::unknown && member->generation > 0;
+  // A replacement of this worker (generation 0) is newer, not older. The key of the store shows that a worker is of the
+  // newest generation, which another one has reported already.
+  const bool has_key = !request.store_key.empty() && request.store_key == membership.store_key;
+  const bool may_be = member->link == Link::unknown || (member->link == Link::closed && has_key);
+  const bool untouched = may_be && member->generation > 0;
   return request.generation > membership.generation || member->life == request.life || untouched ? member : nullptr;
 }
 

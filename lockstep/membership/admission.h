@@ -16,6 +16,7 @@ struct Applicant {
   std::string address;
   std::uint64_t connection = 0;
   std::optional<Time> challenged;  ///< when the holder of its node id was sent a Ping
+  std::string challenged_life{};   ///< the life of that holder
   bool put_off = false;            ///< it was told to wait until this job has ended
 };
 

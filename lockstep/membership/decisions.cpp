@@ -140,6 +140,7 @@ void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock:
   for (Member& member : membership.members) {
     member.heard += time;
     member.entered += time;
+    member.advanced += time;
   }
   if (membership.broken) *membership.broken += time;
 }
@@ -157,15 +158,17 @@ std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now) 
   std::vector<std::uint64_t> hanging;
   if (!membership.broken || now - *membership.broken < membership.limits.hang) return hanging;
   for (const Member& member : membership.members) {
-    // A worker that was disconnected gets to know it now.
-    const bool knows = now - member.entered >= membership.limits.hang;
-    if (knows && member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
+    // A worker that was disconnected gets the report now. One that completes steps does not hang: the lost member of
+    // its generation has lost its connection with the service alone.
+    const bool stands = now - std::max(member.entered, member.advanced) >= membership.limits.hang;
+    if (stands && member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
   }
   return hanging;
 }
 
 bool note_again(Membership& membership, Member& member, const Again& again, Time now) {
-  if (again.generation != membership.generation || member.generation != again.generation) return false;
+  // A member may be in an earlier generation than others: the service ended before it got its place in the newest one.
+  if (member.generation != again.generation) return false;
   if (member.phase != Phase::running) return false;
   member.phase = Phase::waiting;
   membership.changed = now;

@@ -44,7 +44,8 @@ void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock:
 /// Connections of members without a heartbeat for too long.
 std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now);
 
-/// Connections of members that hang: other members of their generation cannot continue, but these are still computing.
+/// Connections of members that hang: other members of their generation cannot continue, but these are still computing,
+/// and complete no step.
 std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now);
 
 /// Records that a member cannot continue in this generation, and waits for the next. False, and nothing changed, when

@@ -125,15 +125,18 @@ std::optional<Ending> find_ending(const Membership& membership, Time now) {
   if (membership.generation == 0) return end_of_start(membership, now);
   const auto finished = [](const Member& member) { return member.phase == Phase::finished; };
   if (std::all_of(members.begin(), members.end(), finished)) return Ending{};
+  const bool complete = find_completion(membership).has_value();
   const bool all_gone = std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return is_over(member) || (member.link == Link::closed && now - member.heard >= kReconnect);
+    // The replacement of a rank that was lost in the last operation of all: its launcher ends it.
+    const bool unneeded = complete && membership.programs_follow && member.generation == 0;
+    return unneeded || is_over(member) || (member.link == Link::closed && now - member.heard >= kReconnect);
   });
   if (membership.programs_follow && std::any_of(members.begin(), members.end(), failed)) {
     const bool some_compute = std::any_of(members.begin(), members.end(), computes);
     return some_compute ? std::nullopt : std::optional(Ending{false, membership.last_error});
   }
   // Workers that died after the last step of all workers have completed their work.
-  if (membership.recovery && find_completion(membership)) return all_gone ? std::optional(Ending{}) : std::nullopt;
+  if (complete) return all_gone ? std::optional(Ending{}) : std::nullopt;
   if (membership.recovery) return end_of_recovery(membership, now);
   if (!all_gone) return std::nullopt;
   return Ending{false, membership.last_error};

@@ -55,6 +55,7 @@ struct Member {
   Time heard;                    ///< time of the last message; after a restart of the scheduler, the restart
   Time entered;                  ///< when it registered, last
   std::optional<std::int64_t> step;
+  Time advanced{};                    ///< when it reported another step, last
   std::optional<StepTime> step_time;  ///< the duration of its recent steps
   std::string last_error;
 };

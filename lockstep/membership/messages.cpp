@@ -59,6 +59,7 @@ template <typename Fields>
 void describe(Fields& f, Ended& m) {
   f.truth("ok", m.ok);
   f.text("reason", m.reason);
+  f.flag("hangs", m.hangs);
 }
 template <typename Fields>
 void describe(Fields& f, Register& m) {

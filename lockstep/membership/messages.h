@@ -83,6 +83,7 @@ struct Ping {
 struct Ended {
   bool ok = true;
   std::string reason;
+  bool hangs = false;  ///< only for the receiver: it hangs, and is to end
   bool operator==(const Ended&) const = default;
 };
 

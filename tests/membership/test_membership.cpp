@@ -114,6 +114,7 @@ Applicant of_generation(int generation, const std::string& id, int rank, const s
 
 Applicant challenged_at(Applicant one, Time when) {
   one.challenged = when;
+  one.challenged_life = "life of w0";
   return one;
 }
 

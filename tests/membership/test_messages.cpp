@@ -52,7 +52,7 @@ TEST(Messages, EachReadsBackWhatWasWritten) {
                                            StoreAt{1, "10.0.0.1", 4711},
                                            Lost{4, "w", 2, "it closed the connection", true},
                                            Ping{},
-                                           Ended{false, "why"}};
+                                           Ended{false, "why", true}};
   for (const auto& message : ours) EXPECT_EQ(parse_from_scheduler(print(message)), message) << print(message);
   const std::vector<FromWorker> theirs = {some_register(), nameless(),   StoreAt{1, "::1", 1},
                                           Heartbeat{},     Heartbeat{5}, Heartbeat{5, 57000, 6000},

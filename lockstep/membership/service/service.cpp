@@ -51,6 +51,7 @@ class ServiceStep {
   void expel_hanging();
   void finish(Member& member, const std::string& complete);
   void finish_waiting();
+  bool may_be_of_next_job(const Peer& peer) const;
   void send_waits();
   void send_lost(const Member& member, const std::string& reason, bool certain);
   void send_running(const FromScheduler& message);
@@ -135,7 +136,10 @@ void ServiceStep::take(ConnectionId id, const StoreAt& store) {
 void ServiceStep::take(ConnectionId id, const Heartbeat& heartbeat) {
   if (find_peer(id)->asking) return;  // it waits for a decision
   Member& member = member_of(id);
-  if (heartbeat.step) member.step = heartbeat.step;
+  if (heartbeat.step && heartbeat.step != member.step) {
+    member.step = heartbeat.step;
+    member.advanced = now_;
+  }
   if (heartbeat.step_us && heartbeat.own_us) {
     member.step_time =
         StepTime{std::chrono::microseconds(*heartbeat.step_us), std::chrono::microseconds(*heartbeat.own_us)};
@@ -171,13 +175,18 @@ void ServiceStep::take(ConnectionId id, const Again& again) {
   state_.changed = true;
   log_event(fmt::format("{} cannot continue in generation {}, and waits for the next: {}", describe(member),
                         again.generation, again.reason));
+  if (auto* peer = find_peer(id); peer->expelled) {  // it did not hang
+    peer->expelled.reset();
+    put(ProcessBack{member.rank.value_or(0), member.pid});
+  }
   send_lost(member, again.reason, true);
   assign();
 }
 
 void ServiceStep::take(ConnectionId id, const Leave& leave) {
   Member& member = member_of(id);
-  if (membership_.programs_follow && find_peer(id)->expelled) {  // its launcher replaces it after its end
+  // Its launcher replaces it after its end.
+  if (!leave.ok && membership_.programs_follow && find_peer(id)->expelled) {
     log(LogLevel::warning, fmt::format("{}: {}", describe(member), leave.error));
     return close(id);
   }
@@ -190,7 +199,7 @@ void ServiceStep::take(ConnectionId id, const Leave& leave) {
     // Other ranks of a launcher get the same error, or read it in the store. This rank is not replaced.
     if (!membership_.programs_follow) send_lost(member, leave.error, true);
   }
-  close(id);
+  dismiss(id, Ended{leave.ok, leave.error});  // it waits for this
 }
 
 void ServiceStep::take(const Closed& closed) {
@@ -241,8 +250,10 @@ void ServiceStep::expel_hanging() {
         fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
                     describe(member), seconds_in(now_ - *membership_.broken)));
     put(ProcessLost{member.rank.value_or(-1), member.pid});
-    send(id, Ended{false, membership_.recovery ? "this worker hangs, and another one takes its place"
-                                               : "this worker hangs, and the job cannot go on without it"});
+    send(id, Ended{false,
+                   membership_.recovery ? "this worker hangs, and another one takes its place"
+                                        : "this worker hangs, and the job cannot go on without it",
+                   true});
   }
 }
 
@@ -253,6 +264,12 @@ void ServiceStep::send_waits() {
     if (member.link != Link::open || member.phase != Phase::waiting) continue;
     send(member.connection, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
   }
+}
+
+// Such a process gets no end of this job, and connects to the next service. What has not registered yet may be one.
+bool ServiceStep::may_be_of_next_job(const Peer& peer) const {
+  if (peer.is_worker) return false;
+  return peer.asking ? peer.asking->put_off : membership_.programs_follow || !membership_.recovery;
 }
 
 void ServiceStep::take(const Tick& /*tick*/) {
@@ -279,8 +296,7 @@ void ServiceStep::take(const Tick& /*tick*/) {
   save_if_changed(false);
   if (!ending) return;
   for (auto& [id, peer] : state_.peers) {
-    const bool of_next_job = peer.asking && peer.asking->put_off;
-    if (!of_next_job) send(id, Ended{ending->ok, ending->reason});
+    if (!may_be_of_next_job(peer)) send(id, Ended{ending->ok, ending->reason});
     close(id);
   }
   state_.ended = true;
@@ -327,12 +343,14 @@ void ServiceStep::decide(ConnectionId id) {
 
 void ServiceStep::challenge(ConnectionId id, const std::string& reason) {
   Peer& peer = *find_peer(id);
-  if (peer.asking->challenged) return;
-  peer.asking->challenged = now_;
   const auto& node_id = peer.asking->request.node_id;
+  const Member* holder = find_member(membership_, node_id);
+  const std::string life = holder != nullptr ? holder->life : "";
+  if (peer.asking->challenged && peer.asking->challenged_life == life) return;
+  peer.asking->challenged = now_;
+  peer.asking->challenged_life = life;
   log(LogLevel::info, fmt::format("worker '{}' at {} has to wait: {}", node_id, peer.address, reason));
   send(id, Wait{count_present(membership_), membership_.wanted, reason});
-  const Member* holder = find_member(membership_, node_id);
   if (holder != nullptr && holder->link == Link::open) send(holder->connection, Ping{});
 }
 

@@ -66,7 +66,7 @@ class SessionStep {
 
  private:
   void take(const Hello& hello);
-  void take(const Wait& wait) { state_.wait = wait; }
+  void take(const Wait& wait);
   void take(const Refused& refused);
   void take(const RankAssignment& assignment);
   void take(const StoreAt& store) { state_.store = store; }
@@ -74,12 +74,12 @@ class SessionStep {
   void take(const Ping& /*ping*/) { say(Heartbeat{}); }
   void take(const Ended& ended);
 
-  bool is_hanging() const {
-    const auto& assignment = state_.assignment;
-    const bool broken = assignment && state_.broken && state_.broken->generation == assignment->generation;
-    return broken && !state_.again && !state_.leave;
-  }
   void give_up(ErrorKind kind, std::string why);
+  /// What the service says shows that the generation in which this process computes is over.
+  void break_generation(std::string why) {
+    const bool computes = state_.assignment && !state_.again && !state_.leave;
+    if (computes) outputs_.emplace_back(GenerationBroken{std::move(why)});
+  }
   void say(FromWorker message) {
     if (state_.connected) outputs_.emplace_back(std::move(message));
   }
@@ -118,10 +118,20 @@ void SessionStep::take(const Refused& refused) {
 }
 
 void SessionStep::take(const Ended& ended) {
+  if (ended.hangs) {
+    // Otherwise it has noticed the loss meanwhile: the service gets its report, and takes this back.
+    if (!state_.again && !state_.leave) outputs_.emplace_back(MustEnd{ended.reason});
+    return;
+  }
   state_.complete = ended.ok;
-  if (!ended.ok && is_hanging()) return static_cast<void>(outputs_.emplace_back(MustEnd{ended.reason}));
   give_up(ErrorKind::peer_lost, fmt::format("{} at {} has ended the job: {}", service_name(facts_), facts_.where,
                                             ended.ok ? "all workers are done" : ended.reason));
+}
+
+// The service has given the place of this process to another one while it was disconnected, or may have to.
+void SessionStep::take(const Wait& wait) {
+  state_.wait = wait;
+  break_generation("this worker has to wait for the next generation");
 }
 
 void SessionStep::take(const RankAssignment& assignment) {
@@ -131,6 +141,7 @@ void SessionStep::take(const RankAssignment& assignment) {
         fmt::format("the server at {} does not have the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", facts_.where));
   }
   if (!state_.assignment || state_.assignment->generation != assignment.generation) {
+    break_generation(fmt::format("generation {} has begun", assignment.generation));
     state_.store.reset();
     state_.assignment = assignment;
   }

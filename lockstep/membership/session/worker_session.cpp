@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFirstWords = std::chrono::seconds(2);
 constexpr auto kWords = std::chrono::seconds(10);
 constexpr auto kLastReport = std::chrono::seconds(5);
+constexpr auto kLastReconnect = std::chrono::seconds(2);
 
 SessionFacts facts_of(const WorkerSessionOptions& options) {
   SessionFacts facts;
@@ -217,10 +218,11 @@ StoreAt WorkerSession::State::await_store(Clock::time_point deadline) {
   fail_waiting(session_.connected ? "rank 0 to open the store" : describe_wait(session_), Clock::now() - start);
 }
 
-// The scheduler closes the connection after it has received Leave.
+// The scheduler confirms the Leave. A connection that is lost just now is made again for it.
 void WorkerSession::State::wait_until_gone() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLastReport, [&] { return session_.over || !session_.connected; });
+  const auto longest = session_.connected ? kLastReport : kLastReconnect;
+  changed_.wait_for(lock, longest, [&] { return session_.over.has_value(); });
 }
 
 }  // namespace lockstep::membership
