@@ -28,10 +28,34 @@ int Life::count_hung() const {
       std::ranges::count_if(workers_, [](const auto& each) { return each->process.alive && each->hung; }));
 }
 
+void Life::reset_wire(int index) {
+  ++outcome_.faults[static_cast<std::size_t>(Fault::cut)];
+  note(fmt::format("FAULT: the connection of worker {} is reset", index));
+  const auto wire = *worker(index).wire;
+  close_at_service(wire, "the connection was reset", false);
+  close_at_worker(wire);
+}
+
+void Life::strike_service() {
+  if (!service_.alive || job_over_) return;
+  ++outcome_.faults[static_cast<std::size_t>(Fault::kill_service)];
+  note("FAULT: the service is killed");
+  // Workers that have finished do not come back to report it to the next service.
+  if (std::ranges::any_of(workers_, [](const auto& one) { return one->session.leave.has_value(); }))
+    circumstances_.completes = false;
+  kill_service("killed");
+  timeline_.after(trouble_.time(milliseconds(100), milliseconds(20000)), [this] {
+    if (!service_.alive && !job_over_) start_service();
+  });
+}
+
 void Life::strike(Fault fault) {
   const int index = living_worker();
   if (index < 0 || job_over_) return;
   auto& one = worker(index);
+  // A rank that is lost while it writes its results has failed, and nobody is left to start with another one.
+  const bool ends_it = fault == Fault::kill_worker || fault == Fault::lost_host;
+  if (ends_it && one.session.leave) circumstances_.completes = false;
   const auto counted = [&](const std::string& what) {
     ++outcome_.faults[static_cast<std::size_t>(fault)];
     note("FAULT: " + what);
@@ -44,11 +68,10 @@ void Life::strike(Fault fault) {
       return end_worker(index, -9, "its host is lost");
     case Fault::kill_service:
       if (!circumstances_.saves || !service_.alive) return;  // without a saved state, its job is over
-      counted("the service is killed");
-      kill_service("killed");
-      timeline_.after(trouble_.time(milliseconds(100), milliseconds(20000)), [this] {
-        if (!service_.alive && !job_over_) start_service();
-      });
+      if (trouble_.happens(500)) return strike_service();
+      // Soon after the next generation has begun, which may not be saved then.
+      kill_at_save_ = true;
+      disk_slow_until_ = timeline_.now() + seconds(60);
       return;
     case Fault::pause_worker: {
       const auto time = trouble_.time(milliseconds(100), milliseconds(120000));
@@ -63,13 +86,7 @@ void Life::strike(Fault fault) {
     }
     case Fault::cut:
       if (!one.wire) return;
-      counted(fmt::format("the connection of worker {} is reset", index));
-      {
-        const auto wire = *one.wire;
-        close_at_service(wire, "the connection was reset", false);
-        close_at_worker(wire);
-      }
-      return;
+      return reset_wire(index);
     case Fault::part: {
       const auto until = timeline_.now() + trouble_.time(milliseconds(500), milliseconds(90000));
       const int ways = trouble_.below(3);

@@ -33,14 +33,23 @@ Circumstances drawn(std::uint64_t seed) {
   c.start = chance.time(milliseconds(50), milliseconds(3000));
   c.collective_limit = chance.time(milliseconds(5000), milliseconds(60000));
   c.start_limit = c.limits.absence * 2;
+  if (chance.happens(200)) c.notice = 0;
+  c.slow_end = chance.happens(200);
   c.faults_for = chance.time(milliseconds(5000), milliseconds(120000));
+  c.completes = true;
   if (chance.happens(100)) return c;  // a life without faults
+  constexpr std::array kHarmless{Fault::kill_worker, Fault::kill_service, Fault::cut,
+                                 Fault::stranger,    Fault::slow_disk,    Fault::lost_host};
   const bool only_one = chance.happens(100);
   const int one = chance.below(kFaults);
   for (int kind = 0; kind < kFaults; ++kind) {
     const bool on = only_one ? kind == one : chance.happens(500);
     c.rates[static_cast<std::size_t>(kind)] = on ? (chance.happens(500) ? 1 : chance.from_to(2, 6)) : 0;
+    if (on && std::ranges::find(kHarmless, static_cast<Fault>(kind)) == kHarmless.end()) c.completes = false;
   }
+  c.completes = c.completes && c.recovery && c.restarts >= 10 && c.limits.absence >= seconds(60);
+  // Without a name, a process is refused as one too many until the one that it replaces counts as lost.
+  if (!c.named && c.rates[static_cast<std::size_t>(Fault::lost_host)] > 0) c.completes = false;
   return c;
 }
 
@@ -116,6 +125,10 @@ bool Life::all_gone() const {
     return !worker->process.alive || worker->odd || (job_over_ && worker->hung);
   };
   const auto over = [](const Slot& slot) { return slot.given_up; };
+  // The service then has to end its job, too.
+  const bool kills_service =
+      circumstances_.saves && circumstances_.rates[static_cast<std::size_t>(Fault::kill_service)] > 0;
+  if (circumstances_.completes && !circumstances_.launcher && !kills_service && !service_reported_) return false;
   return std::ranges::all_of(workers_, gone) && (job_over_ || std::ranges::all_of(slots_, over));
 }
 
@@ -131,11 +144,12 @@ std::string Life::describe_left() const {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const auto& one = *workers_[i];
     if (!one.process.alive || one.odd) continue;
-    constexpr std::array<const char*, 7> kDoing{"starting", "registering", "meeting", "computing",
-                                                "waiting",  "leaving",     "gone"};
+    constexpr std::array<const char*, 8> kDoing{"starting", "registering", "meeting", "computing",
+                                                "waiting",  "writing",     "leaving", "gone"};
     text += fmt::format("{}worker {} ({}{})", text.empty() ? "" : ", ", i,
                         kDoing.at(static_cast<std::size_t>(one.doing)), one.hung ? ", hangs" : "");
   }
+  if (!service_reported_ && job_over_) return "the service";
   return text.empty() ? "places without a process" : text;
 }
 
@@ -163,6 +177,8 @@ Outcome Life::run() {
   if (outcome_.violation.empty() && !all_gone())
     violate("the job does not end: long after the last fault there are " + describe_left());
   if (outcome_.end.empty()) outcome_.end = "given up by all";
+  if (outcome_.violation.empty() && c.completes && outcome_.end != "completed")
+    violate("the job could have been completed, and ended otherwise: " + outcome_.end);
   outcome_.events = timeline_.events_run();
   return outcome_;
 }

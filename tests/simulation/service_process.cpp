@@ -22,6 +22,10 @@ void Life::start_service() {
   if (c.launcher) options.workers = c.workers;
   const auto saved = c.saves ? saved_ : std::nullopt;
   state_ = begin_service(options, saved, timeline_.now(), [this] { return names_.token(); });
+  service_started_ = timeline_.now();
+  places_.clear();
+  for (const auto& member : state_->membership.members)
+    places_.push_back({member.node_id, member.life, member.generation, false});
   note(fmt::format("the service starts, {}", saved ? "with its saved state" : "with nothing"));
   timeline_.after(kTick, [this, incarnation = incarnation_] { tick_service(incarnation); });
 }
@@ -53,8 +57,123 @@ void Life::tick_service(int incarnation) {
 void Life::give_service(const ServiceInput& input) {
   if (!state_) return;
   auto outputs = step(*state_, input, timeline_.now(), [this] { return names_.token(); });
+  if (std::holds_alternative<Tick>(input)) check_waiting();
   check_generation(outputs);
+  check_outputs(outputs);
+  check_places();
   carry_out(std::move(outputs), 0);
+}
+
+// Members keep their places in the list; a place may get another process. One that reconnects keeps its generation.
+void Life::check_places() {
+  const auto& members = state_->membership.members;
+  places_.resize(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto& member = members[i];
+    const auto& before = places_[i];
+    // One that never had a rank has to make way for the holder of a rank that was not saved.
+    const bool makes_way = before.generation == 0 && member.generation > 0;
+    if (before.life != member.life && before.connected && !makes_way) check_replaced(before.life);
+    if (before.life == member.life && member.generation < before.generation)
+      violate(fmt::format("'{}' has connected again, and is no member of generation {} any more", member.node_id,
+                          before.generation));
+    if (before.life != member.life && member.generation == 0) {
+      const auto* one = find_life(member.life);
+      const bool computes = one != nullptr && one->doing == Doing::computing && !one->session.leave &&
+                            one->place->generation >= state_->membership.generation &&
+                            one->session.job == state_->membership.job;
+      if (computes)
+        violate(fmt::format("'{}', which computes in generation {}, is admitted without its place", member.node_id,
+                            one->place->generation));
+    }
+    places_[i] = {member.node_id, member.life, member.generation, member.link == membership::Link::open};
+  }
+}
+
+Worker* Life::find_life(const std::string& life) {
+  const auto found = std::ranges::find_if(workers_, [&](const auto& one) { return one->session.facts.life == life; });
+  return found == workers_.end() ? nullptr : found->get();
+}
+
+/// Whether it does what it should, and the service can see that.
+bool Life::is_well(const Worker& one, milliseconds heard_within) {
+  if (!one.process.alive || one.hung || !one.wire || one.session.leave) return false;
+  const auto* wire = find_wire(*one.wire);
+  const auto since = timeline_.now() - heard_within;
+  return wire != nullptr && wire->at_service && wire->service == incarnation_ && one.delivered > since &&
+         one.process.blocked_until < since && parted_to_worker_[one.slot] < since &&
+         parted_to_service_[one.slot] < since;
+}
+
+// A process gets its decision once the holder of its place has answered, or has had the time for it.
+void Life::check_waiting() {
+  for (const auto& [id, peer] : state_->peers) {
+    if (!peer.asking || peer.asking->put_off || !peer.asking->challenged) continue;
+    const auto since = std::max({*peer.asking->challenged, service_.blocked_until, service_started_});
+    if (timeline_.now() - since > circumstances_.limits.heartbeat_limit * 2 + seconds(5))
+      violate(fmt::format("'{}' waits for a decision for too long", peer.asking->request.node_id));
+  }
+}
+
+void Life::check_replaced(const std::string& life) {
+  const auto* one = find_life(life);
+  if (one == nullptr || !one->process.alive || one->hung || !one->wire) return;
+  const auto* wire = find_wire(*one->wire);
+  if (wire == nullptr || !wire->at_service || wire->service != incarnation_) return;
+  const auto silent = timeline_.now() - one->delivered;
+  if (silent >= circumstances_.limits.heartbeat_limit) return;
+  violate(fmt::format("the worker with pid {} is replaced, but it is alive, and sent a message {} ms ago",
+                      one->process.pid, std::chrono::duration_cast<milliseconds>(silent).count()));
+}
+
+// As the members were before this step.
+void Life::check_outputs(const std::vector<ServiceOutput>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto* send = std::get_if<Send>(&outputs[i]);
+    if (send == nullptr) continue;
+    if (const auto* lost = std::get_if<Lost>(&send->message)) check_lost(*lost);
+    const auto* wire = find_wire(send->connection);
+    if (const auto* ended = std::get_if<Ended>(&send->message); ended != nullptr && wire != nullptr)
+      check_ended(*ended, wire->worker);
+    if (!std::holds_alternative<Refused>(send->message)) continue;
+    const auto closes = [&](const ServiceOutput& output) {
+      const auto* close = std::get_if<Close>(&output);
+      return close != nullptr && close->connection == send->connection;
+    };
+    if (std::none_of(outputs.begin() + static_cast<std::ptrdiff_t>(i), outputs.end(), closes))
+      violate(fmt::format("the connection {} of a refused process stays open", send->connection));
+  }
+}
+
+// A loss that is certain has a cause.
+void Life::check_lost(const Lost& lost) {
+  if (!lost.certain) return;
+  for (const auto& place : places_) {
+    if (place.node_id != lost.node_id || !place.connected || place.generation != lost.generation) continue;
+    const auto* one = find_life(place.life);
+    if (one == nullptr || one->gave_up == lost.generation || !is_well(*one, circumstances_.limits.heartbeat_limit))
+      continue;
+    violate(fmt::format("the worker with pid {} is reported lost from generation {}, but it computes in it",
+                        one->process.pid, lost.generation));
+  }
+}
+
+// Only a worker that hangs is ended because of that, and it ends then.
+void Life::check_ended(const Ended& ended, int index) {
+  auto& one = worker(index);
+  if (ended.ok || !ended.reason.starts_with("this worker hangs")) return;
+  const bool advances = timeline_.now() - one.advanced < circumstances_.limits.hang;
+  if (advances && is_well(one, circumstances_.limits.hang) && one.doing == Doing::computing)
+    violate(fmt::format("worker {} is ended as hanging, but it does not hang", index));
+  if (!one.hung || !one.wire) return;
+  const auto arrives = std::max({timeline_.now(), find_wire(*one.wire)->to_worker, parted_to_worker_[one.slot]});
+  timeline_.at(arrives + seconds(6), [this, index, wire = one.wire] {
+    const auto& hanging = worker(index);
+    const bool unreachable = hanging.process.blocked_until > timeline_.now() - seconds(6) ||
+                             parted_to_worker_[hanging.slot] > timeline_.now() - seconds(6);
+    if (hanging.process.alive && hanging.wire == wire && !unreachable)
+      violate(fmt::format("worker {} hangs, was to end, and goes on", index));
+  });
 }
 
 // A Save that comes first blocks the process, at most for two seconds.
@@ -62,6 +181,8 @@ void Life::carry_out(std::vector<ServiceOutput> outputs, std::size_t from) {
   for (std::size_t i = from; i < outputs.size() && service_.alive; ++i) {
     if (const auto* wanted = std::get_if<Save>(&outputs[i])) {
       const auto takes = std::min(save(), kMostSaving);
+      if (wanted->first && std::exchange(kill_at_save_, false))
+        timeline_.after(disk_.time(milliseconds(0), milliseconds(5000)), [this] { strike_service(); });
       if (!wanted->first || takes <= milliseconds(0)) continue;
       block(service_, takes);
       service_.held.push_front([this, rest = std::move(outputs), next = i + 1] { carry_out(rest, next); });
@@ -135,12 +256,22 @@ void Life::carry_out(const ProcessBack& back) {
 }
 
 void Life::carry_out(const JobEnded& job) {
+  for (const auto& [id, peer] : state_->peers) {
+    if (!peer.closing) violate(fmt::format("the job ends, and connection {} stays open", id));
+  }
+  if (!job.ending.ok && circumstances_.completes && outcome_.end == "completed")
+    violate("all workers have finished, and the job ends badly: " + job.ending.reason);
   note(fmt::format("service: the job has ended {}: {}", job.ending.ok ? "well" : "badly", job.ending.reason));
   if (circumstances_.launcher) {
     state_ = begin_service(state_->options, std::nullopt, timeline_.now(), [this] { return names_.token(); });
     newest_ = 0;
+    places_.clear();
+    if (!job.ending.ok) return;
+    ++completed_;
+    for (int slot = 0; slot < circumstances_.workers; ++slot) end_late(slot);
     return;
   }
+  service_reported_ = true;
   end_job(job.ending.ok ? "completed" : job.ending.reason);
   timeline_.after(seconds(2), [this, incarnation = incarnation_] {
     if (incarnation == incarnation_) kill_service("at its end");

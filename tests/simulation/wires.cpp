@@ -27,8 +27,19 @@ void Life::to_service(Wire& wire, FromWorker message) {
       if (now == nullptr || !now->at_service) return;
       note(fmt::format("worker {} -> service: {}", now->worker, text));
       mix(text);
+      auto& sender = worker(now->worker);
+      sender.delivered = timeline_.now();
       try {
-        give_service(membership::Received{id, membership::parse_from_worker(text)});
+        const auto parsed = membership::parse_from_worker(text);
+        if (const auto* again = std::get_if<membership::Again>(&parsed)) {
+          given_up_.emplace(sender.key, timeline_.now());
+          sender.gave_up = std::max(sender.gave_up, again->generation);
+        }
+        const auto* heartbeat = std::get_if<membership::Heartbeat>(&parsed);
+        if (heartbeat != nullptr && heartbeat->step &&
+            std::exchange(sender.reported, *heartbeat->step) != *heartbeat->step)
+          sender.advanced = timeline_.now();
+        give_service(membership::Received{id, parsed});
       } catch (const Error& error) {
         close_at_service(id, error.message(), false);
       }
@@ -107,9 +118,11 @@ void Life::watch_wire(ConnectionId id) {
       deliver(worker(wire->worker).process, [this, id] { close_at_worker(id); });
     }
     constexpr auto kMostToRegister = seconds(30);
-    const bool late = now - wire->made > kMostToRegister && state_ && !membership::has_registered(*state_, id);
-    if (late && wire->at_service && wire->service == incarnation_) {
-      deliver(service_, [this, id] { close_at_service(id, "it sent no request in time", true); });
+    if (now - wire->made > kMostToRegister && wire->at_service && wire->service == incarnation_) {
+      deliver(service_, [this, id] {
+        const bool late = state_ && !membership::has_registered(*state_, id);
+        if (late) close_at_service(id, "it sent no request in time", true);
+      });
     }
     watch_wire(id);
   });

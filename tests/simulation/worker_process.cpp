@@ -45,7 +45,9 @@ int Life::start_worker(int slot) {
 
 // A process that does not belong to the job: it has the id of a living one, or another secret, job, or version.
 void Life::start_odd(int slot, bool twin) {
+  const int before = slots_[static_cast<std::size_t>(slot)].worker;
   const int index = start_worker(slot);
+  slots_[static_cast<std::size_t>(slot)].worker = before;
   auto& one = worker(index);
   one.odd = true;
   const bool begun = state_ && !state_->membership.members.empty();
@@ -59,7 +61,8 @@ void Life::start_odd(int slot, bool twin) {
       case 1: one.session.facts.node_id.clear(); break;
       case 2: one.session.job = "another job", one.session.assignment = RankAssignment{}; break;
       default:
-        one.session.facts.servers += 1;
+        // The first process of a job decides on their number.
+        if (begun) one.session.facts.servers += 1;
         one.stranger = begun;
         break;
     }
@@ -150,7 +153,7 @@ void Life::look(int index) {
       if (session.over && !session.store) return end_worker(index, 1, session.over->second);
       return meet(index);
     case Doing::leaving:
-      if (session.over || !session.connected) return end_worker(index, 0, "it has finished");
+      if (session.over) return end_worker(index, 0, "it has finished");
       return;
     default: return;
   }
@@ -169,7 +172,11 @@ void Life::enter(int index) {
         go_on(index, "the others did not come in time");
     });
   });
-  if (one.place->rank == 0) return give_worker(index, StoreOpened{{one.place->generation, "10.0.0.1", 4000}});
+  if (one.place->rank == 0) {
+    const auto host = fmt::format("host{}-{}", index, one.place->generation);
+    computations_[one.key].store_host = host;
+    return give_worker(index, StoreOpened{{one.place->generation, host, 4000}});
+  }
   look(index);
 }
 
@@ -178,8 +185,13 @@ void Life::meet(int index) {
   auto& one = worker(index);
   const auto& place = *one.place;
   const auto& session = one.session;
-  if (place.rank != 0 && (!session.store || session.store->generation != place.generation)) return;
+  if (place.rank != 0 && !session.store) return;
   auto& computation = computations_[one.key];
+  if (place.rank != 0) {
+    if (session.store->generation > place.generation) return go_on(index, "a later generation has begun");
+    const bool same = session.store->generation == place.generation && session.store->host == computation.store_host;
+    if (!same) return violate(fmt::format("worker {} gets the store of another generation", index));
+  }
   computation.generation = place.generation;
   computation.size = place.size;
   const auto [found, is_new] = computation.members.emplace(place.rank, index);
@@ -231,8 +243,9 @@ void Life::contribute(int index) {
       timeline_.after(circumstances_.collective_limit, [this, index, turn, step] {
         deliver(worker(index).process, [this, index, turn, step] {
           const auto& late = worker(index);
-          if (late.turn == turn && late.doing == Doing::computing && late.steps == step && !late.hung)
-            go_on(index, "a collective took too long");
+          if (late.turn != turn || late.doing != Doing::computing || late.steps != step || late.hung) return;
+          check_late(index);
+          go_on(index, "a collective took too long");
         });
       });
       if (static_cast<int>(computation.contributed.size()) < computation.size) return;
@@ -242,6 +255,13 @@ void Life::contribute(int index) {
       newest_ = std::max(newest_, computation.generation);
       const auto members = std::exchange(computation.contributed, {});
       ++computation.step;
+      // The last operation is the one in which a loss makes some workers finish, and others not.
+      if (computation.step == circumstances_.steps && circumstances_.rates[0] > 0 && trouble_.happens(300)) {
+        const auto last = members.rbegin()->second;
+        ++outcome_.faults[0];
+        note(fmt::format("FAULT: worker {} is killed in the last step", last));
+        timeline_.after(milliseconds(1), [this, last] { end_worker(last, -9, "killed"); });
+      }
       for (const auto& [rank, member] : members) {
         timeline_.after(latency(), [this, member, generation = computation.generation, step] {
           deliver(worker(member).process, [this, member, generation, step] { complete(member, generation, step); });
@@ -257,6 +277,24 @@ void Life::complete(int index, std::int64_t generation, std::int64_t step) {
   one.hash = next_hash(one.hash, step);
   one.steps = step + 1;
   contribute(index);
+}
+
+// The service had the report of another worker that its generation cannot go on, and a connection with this one.
+void Life::check_late(int index) {
+  const auto& one = worker(index);
+  const auto reported = given_up_.find(one.key);
+  if (reported == given_up_.end() || !one.wire || !service_.alive) return;
+  const auto* wire = find_wire(*one.wire);
+  if (!wire->at_service || !one.session.connected) return;
+  const auto since = std::max({reported->second, wire->made, one.process.blocked_until, service_.blocked_until,
+                               service_started_, parted_to_service_[one.slot], parted_to_worker_[one.slot]});
+  constexpr auto kMostToTell = seconds(10);
+  if (timeline_.now() - since > kMostToTell) {
+    violate(
+        fmt::format("worker {} computes in a generation that another worker left, of which the service has the "
+                    "report",
+                    index));
+  }
 }
 
 // As the recovery of a run: the state stays, and the next generation is awaited.
@@ -294,7 +332,7 @@ void Life::leave_computation(int index) {
   if (one.doing != Doing::computing && one.doing != Doing::meeting) return;
   if (!found->second.started) found->second.abandoned = true;
   for (const auto& [rank, member] : found->second.members) {
-    if (member == index || trouble_.happens(300)) continue;
+    if (member == index || !trouble_.happens(circumstances_.notice)) continue;
     timeline_.after(pace_.time(milliseconds(1), milliseconds(3000)),
                     [this, member, key = one.key, rank = one.place->rank] {
                       deliver(worker(member).process, [this, member, key, rank] {
@@ -309,14 +347,46 @@ void Life::leave_computation(int index) {
 void Life::finish(int index) {
   auto& one = worker(index);
   if (one.hash != hash_after(circumstances_.steps)) violate(fmt::format("worker {} ends with another result", index));
-  one.doing = Doing::leaving;
+  // It reports that to no service that starts after its own end.
+  if (!service_.alive) circumstances_.completes = false;
+  one.doing = Doing::writing;
   ++one.turn;
+  // It may write its results before its report, or after it.
+  const auto before =
+      circumstances_.slow_end ? pace_.time(milliseconds(100), circumstances_.limits.hang / 2) : milliseconds(0);
+  timeline_.after(before, [this, index, turn = one.turn] {
+    deliver(worker(index).process, [this, index, turn] {
+      if (worker(index).turn == turn) report_finish(index);
+    });
+  });
+}
+
+void Life::report_finish(int index) {
+  auto& one = worker(index);
+  auto writes = pace_.happens(300) ? pace_.time(milliseconds(100), milliseconds(8000)) : milliseconds(0);
+  const bool cut = circumstances_.rates[static_cast<std::size_t>(Fault::cut)] > 0 && trouble_.happens(200);
+  if (cut && one.wire) {
+    reset_wire(index);
+    writes = milliseconds(8000);
+  }
   give_worker(index, Leave{true, ""});
-  timeline_.after(seconds(5), [this, index, turn = one.turn] {
+  timeline_.after(writes, [this, index, turn = one.turn] {
+    deliver(worker(index).process, [this, index, turn] {
+      if (worker(index).turn == turn) await_end(index);
+    });
+  });
+}
+
+// It waits for the service to confirm its report.
+void Life::await_end(int index) {
+  auto& one = worker(index);
+  one.doing = Doing::leaving;
+  timeline_.after(one.session.connected ? seconds(5) : seconds(2), [this, index, turn = one.turn] {
     deliver(worker(index).process, [this, index, turn] {
       if (worker(index).turn == turn) end_worker(index, 0, "it has finished");
     });
   });
+  look(index);
 }
 
 void Life::end_worker(int index, int code, const std::string& why) {
@@ -332,12 +402,23 @@ void Life::end_worker(int index, int code, const std::string& why) {
   if (!one.odd) slot_ended(one.slot, index, code);
 }
 
+// A replacement that starts, or waits, for a job which was completed without it is not needed: its launcher ends it.
+void Life::end_late(int slot) {
+  const auto& place = slots_[static_cast<std::size_t>(slot)];
+  if (place.programs >= completed_ || place.given_up) return;
+  const auto& one = worker(place.worker);
+  const bool waits = one.doing == Doing::starting || one.doing == Doing::registering;
+  if (one.process.alive && waits && !one.odd) end_worker(place.worker, 0, "the job was completed without it");
+}
+
 void Life::slot_ended(int slot, int index, int code) {
   auto& place = slots_[static_cast<std::size_t>(slot)];
   if (place.worker != index && place.worker >= 0 && !worker(place.worker).odd) return;
   const auto start = [&] {
     timeline_.after(pace_.time(milliseconds(10), milliseconds(5000)), [this, slot] {
-      if (!job_over_) start_worker(slot);
+      if (job_over_) return;
+      start_worker(slot);
+      if (circumstances_.launcher) end_late(slot);
     });
   };
   if (code == 0) {

@@ -39,6 +39,7 @@ struct Circumstances {
   bool named = true;
   bool saves = true;
   bool secret = false;
+  bool slow_end = false;  ///< workers write their results before they report their end
   membership::TimeLimits limits{};
   milliseconds heartbeat{3000};
   milliseconds latency{1};  ///< at least
@@ -46,9 +47,11 @@ struct Circumstances {
   milliseconds disk{1};
   milliseconds start{1000};  ///< until a process has started
   milliseconds collective_limit{60000};
+  int notice = 700;  ///< per mille: a lost connection between two workers is noticed by the other one
   milliseconds start_limit{300000};
   milliseconds faults_for{60000};
   std::array<int, kFaults> rates{};  ///< mean faults of a kind in that time; 0: none
+  bool completes = false;            ///< none of its faults is a reason to give up
 };
 
 /// A process as the kernel has it: what is delivered to it waits while it is stopped, or blocked.
@@ -79,11 +82,12 @@ struct Computation {
   std::map<int, int> members;  ///< rank -> worker, of those that have met
   bool started = false;
   bool abandoned = false;  ///< a member left before all had met
+  std::string store_host;  ///< that of its rank 0
   std::int64_t step = 0;
   std::map<int, int> contributed;  ///< to `step`
 };
 
-enum class Doing { starting, registering, meeting, computing, waiting, leaving, gone };
+enum class Doing { starting, registering, meeting, computing, waiting, writing, leaving, gone };
 
 struct Worker {
   Process process;
@@ -100,7 +104,19 @@ struct Worker {
   bool stranger = false;  ///< it must never get a rank
   std::int64_t steps = 0;
   std::uint64_t hash = 0;
-  std::uint64_t turn = 0;  ///< counts what it did, so that old timers are recognized
+  std::uint64_t turn = 0;      ///< counts what it did, so that old timers are recognized
+  Time delivered{};            ///< when the service got its last message
+  std::int64_t reported = -1;  ///< the last step that the service has a heartbeat of
+  Time advanced{};             ///< when that changed
+  std::int64_t gave_up = 0;    ///< the newest generation of which the service has its report that it cannot continue
+};
+
+/// The member that has a place, as the service sees it.
+struct Holder {
+  std::string node_id;
+  std::string life;
+  std::int64_t generation = 0;
+  bool connected = false;
 };
 
 /// A place of the job: one process after another.
@@ -147,6 +163,14 @@ class Life {
   milliseconds save();
   void check_generation(const std::vector<membership::ServiceOutput>& outputs);
   void check_assignment(const membership::RankAssignment& assignment, int worker);
+  void check_places();
+  void check_outputs(const std::vector<membership::ServiceOutput>& outputs);
+  void check_lost(const membership::Lost& lost);
+  void check_ended(const membership::Ended& ended, int index);
+  Worker* find_life(const std::string& life);
+  bool is_well(const Worker& one, milliseconds heard_within);
+  void check_waiting();
+  void check_replaced(const std::string& life);
 
   // worker_process.cpp
   int start_worker(int slot);
@@ -161,8 +185,12 @@ class Life {
   void go_on(int index, const std::string& why);
   void leave_computation(int index);
   void finish(int index);
+  void report_finish(int index);
+  void await_end(int index);
   void end_worker(int index, int code, const std::string& why);
   void slot_ended(int slot, int worker, int code);
+  void end_late(int slot);
+  void check_late(int index);
   void beat(int index);
   Worker& worker(int index) { return *workers_[static_cast<std::size_t>(index)]; }
 
@@ -177,6 +205,8 @@ class Life {
   // faults.cpp
   void plan_faults();
   void strike(Fault fault);
+  void strike_service();
+  void reset_wire(int index);
   int living_worker();
   int count_hung() const;
 
@@ -215,6 +245,12 @@ class Life {
   std::set<std::string> durable_;               ///< "job generation key", once it is saved
   std::map<std::string, std::string> holders_;  ///< "job generation rank" -> life
   std::map<std::string, int> ranks_;            ///< "job node id" -> rank
+  std::vector<Holder> places_;                  ///< as of the last step of the service
+  std::map<std::string, Time> given_up_;        ///< store key -> when the service got the first report of a loss
+  Time service_started_{};
+  int completed_ = 0;              ///< jobs of a launcher
+  bool service_reported_ = false;  ///< the service has reported the end of its job
+  bool kill_at_save_ = false;      ///< the next save of a new generation is the service's last
 };
 
 /// The hash of a run after `steps` steps.
