@@ -77,7 +77,7 @@ void Life::check_places() {
     if (before.life == member.life && member.generation < before.generation)
       violate(fmt::format("'{}' has connected again, and is no member of generation {} any more", member.node_id,
                           before.generation));
-    if (before.life != member.life && member.generation == 0) {
+    if (before.life != member.life && before.generation > 0 && member.generation == 0) {
       const auto* one = find_life(member.life);
       const bool computes = one != nullptr && one->doing == Doing::computing && !one->session.leave &&
                             one->place->generation >= state_->membership.generation &&
@@ -264,7 +264,6 @@ void Life::carry_out(const JobEnded& job) {
   note(fmt::format("service: the job has ended {}: {}", job.ending.ok ? "well" : "badly", job.ending.reason));
   if (circumstances_.launcher) {
     state_ = begin_service(state_->options, std::nullopt, timeline_.now(), [this] { return names_.token(); });
-    newest_ = 0;
     places_.clear();
     if (!job.ending.ok) return;
     ++completed_;

@@ -61,9 +61,12 @@ void Life::start_odd(int slot, bool twin) {
       case 1: one.session.facts.node_id.clear(); break;
       case 2: one.session.job = "another job", one.session.assignment = RankAssignment{}; break;
       default:
-        // The first process of a job decides on their number.
-        if (begun) one.session.facts.servers += 1;
-        one.stranger = begun;
+        // The first process of a job decides on their number, so this is one only where the job has begun, for good.
+        if (begun && (saved_ || circumstances_.rates[static_cast<std::size_t>(Fault::kill_service)] == 0)) {
+          one.session.facts.servers += 1;
+        } else {
+          one.session.facts.node_id.clear();
+        }
         break;
     }
   }
@@ -249,10 +252,11 @@ void Life::contribute(int index) {
         });
       });
       if (static_cast<int>(computation.contributed.size()) < computation.size) return;
-      if (computation.generation < newest_)
+      auto& newest = newest_[each.session.job];
+      if (computation.generation < newest)
         violate(fmt::format("generation {} completes step {} after generation {} did", computation.generation, step,
-                            newest_));
-      newest_ = std::max(newest_, computation.generation);
+                            newest));
+      newest = std::max(newest, computation.generation);
       const auto members = std::exchange(computation.contributed, {});
       ++computation.step;
       // The last operation is the one in which a loss makes some workers finish, and others not.

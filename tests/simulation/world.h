@@ -239,7 +239,7 @@ class Life {
   Time disk_slow_until_{};
 
   std::map<std::string, Computation> computations_;
-  std::int64_t newest_ = 0;                     ///< the newest generation of this job that completed a step
+  std::map<std::string, std::int64_t> newest_;  ///< by job: the newest generation that completed a step
   std::map<std::string, std::string> keys_;     ///< "job generation" -> store key
   std::set<std::string> formed_;                ///< keys of generations
   std::set<std::string> durable_;               ///< "job generation key", once it is saved
