@@ -1,6 +1,7 @@
 // The rules for a registering worker: welcome, welcome back, challenge, put off or refuse, and the member that it
 // replaces.
 #include <lockstep/membership/admission.h>
+#include <lockstep/membership/decisions.h>
 #include <lockstep/membership/membership.h>
 
 #include <fmt/format.h>
@@ -198,7 +199,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
     }
     member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
-    if (member->phase == Phase::running && !membership.broken) membership.broken = now;
+    if (member->phase == Phase::running) note_over(membership, now);
     Member next;
     next.rank = member->rank;
     next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);
@@ -220,7 +221,9 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   membership.changed = now;
   if (admission.verdict != Verdict::welcome_back) return;
   if (request.generation > member->generation) take_from(membership, *member, request);
-  if (is_whole(membership)) membership.broken.reset();  // only connections were lost
+  if (!is_whole(membership)) return;  // else only connections were lost
+  membership.broken.reset();
+  membership.over.reset();
 }
 
 }  // namespace lockstep::membership

@@ -89,6 +89,7 @@ bool assign_ranks(Membership& membership, const std::string& store_key, Time now
   membership.store_port = 0;
   membership.changed = now;
   membership.broken.reset();
+  membership.over.reset();
   membership.last_error.clear();  // all run again; each member keeps the reason of its restart
   for (std::size_t i = 0; i < membership.members.size(); ++i) {
     Member& member = membership.members[i];
@@ -134,6 +135,12 @@ void note_leave(Membership& membership, Member& member, const Leave& leave, Time
   if (leave.ok) return;
   member.last_error = leave.error;
   lose(membership, fmt::format("{} failed: {}", describe(member), leave.error), now);
+  note_over(membership, now);
+}
+
+void note_over(Membership& membership, Time now) {
+  if (!membership.broken) membership.broken = now;
+  if (!membership.over) membership.over = now;
 }
 
 void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time) {
@@ -143,6 +150,7 @@ void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock:
     member.advanced += time;
   }
   if (membership.broken) *membership.broken += time;
+  if (membership.over) *membership.over += time;
 }
 
 std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now) {
@@ -154,9 +162,14 @@ std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, 
   return found;
 }
 
+const std::optional<Time>& hang_begins(const Membership& membership) {
+  return membership.recovery ? membership.over : membership.broken;
+}
+
 std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now) {
   std::vector<std::uint64_t> hanging;
-  if (!membership.broken || now - *membership.broken < membership.limits.hang) return hanging;
+  const auto& since = hang_begins(membership);
+  if (!since || now - *since < membership.limits.hang) return hanging;
   for (const Member& member : membership.members) {
     // A worker that was disconnected gets the report now. One that completes steps does not hang: the lost member of
     // its generation has lost its connection with the service alone.
@@ -172,7 +185,7 @@ bool note_again(Membership& membership, Member& member, const Again& again, Time
   if (member.phase != Phase::running) return false;
   member.phase = Phase::waiting;
   membership.changed = now;
-  if (!membership.broken) membership.broken = now;
+  note_over(membership, now);
   return true;
 }
 

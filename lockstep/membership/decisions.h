@@ -38,14 +38,20 @@ std::optional<std::string> note_closed(Membership& membership, std::uint64_t con
 /// Records a member's report that it has finished.
 void note_leave(Membership& membership, Member& member, const Leave& leave, Time now);
 
+/// Records that the present generation is over for certain.
+void note_over(Membership& membership, Time now);
+
 /// Excludes a time in which the scheduler itself was stopped and could receive neither heartbeats nor reports.
 void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock::duration time);
 
 /// Connections of members without a heartbeat for too long.
 std::vector<std::uint64_t> find_missed_heartbeats(const Membership& membership, Time now);
 
-/// Connections of members that hang: other members of their generation cannot continue, but these are still computing,
-/// and complete no step.
+/// The time since which a member that still computes may hang: with recovery, that its generation is over for certain,
+/// as another member then reports that it waits; else that a connection has ended, as the job cannot go on.
+const std::optional<Time>& hang_begins(const Membership& membership);
+
+/// Connections of members that hang: they compute, and complete no step, although their generation is over.
 std::vector<std::uint64_t> find_hanging(const Membership& membership, Time now);
 
 /// Records that a member cannot continue in this generation, and waits for the next. False, and nothing changed, when

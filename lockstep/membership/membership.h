@@ -84,6 +84,7 @@ struct Membership {
   std::vector<Member> members;  ///< in the order of registration; at most `wanted`
   Time changed;                 ///< when a member registered or was lost
   std::optional<Time> broken;   ///< the time since which a member of this generation is lost, or cannot continue
+  std::optional<Time> over;     ///< the time since which that is certain: not only a connection has ended
   std::string last_error;  ///< the error of the first worker lost or failed since all last ran together, with its name
 };
 

@@ -33,7 +33,7 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
-/// The worker is registered, and has no rank yet.
+/// The worker has to wait for a rank, or for the next generation.
 struct Wait {
   int present = 0;
   int wanted = 0;
@@ -79,7 +79,7 @@ struct Ping {
   bool operator==(const Ping&) const = default;
 };
 
-/// The job has ended, or the scheduler ends: workers need not reconnect.
+/// The job has ended, or the scheduler ends, or this worker's Leave is confirmed: it need not reconnect.
 struct Ended {
   bool ok = true;
   std::string reason;

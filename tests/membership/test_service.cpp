@@ -2,9 +2,12 @@
 // script.
 #include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/session/session.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace lockstep::membership {
 namespace {
@@ -111,6 +114,79 @@ TEST(Service, AWorkerThatHangsIsNoticedByALaterService) {
   }
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_FALSE(ends.front().ok);
+}
+
+TEST(Service, TheReportOfAWorkersEndIsConfirmed) {
+  Script script(2);
+  script.enter(1, Script::process("w0", "first"));
+  script.enter(2, Script::process("w1", "second"));
+  EXPECT_THAT(sent<Ended>(script.give(Received{1, Leave{true, ""}}), 1), testing::ElementsAre(Ended{true, ""}));
+  EXPECT_THAT(sent<Ended>(script.give(Received{2, Leave{false, "why"}}), 2), testing::ElementsAre(Ended{false, "why"}));
+}
+
+TEST(Service, ANewConnectionMayBeOfTheNextJob) {
+  for (const bool follow : {true, false}) {
+    Script script(1);
+    script.state.options.programs_follow = script.state.membership.programs_follow = follow;
+    script.enter(1, Script::process("0", "first"));
+    script.give(Opened{2, "10.0.0.1:4001"});
+    script.give(Received{1, Leave{true, ""}});
+    script.now += seconds(1);
+    EXPECT_EQ(sent<Ended>(script.give(Tick{}), 2).empty(), follow);
+  }
+}
+
+TEST(Service, AWorkerIsEndedAsHangingOnlyIfItsGenerationIsOver) {
+  Script script(2);
+  script.enter(1, Script::process("w0", "first"));
+  script.enter(2, Script::process("w1", "second"));
+  script.give(Closed{1, "its connection was reset", false});
+  const auto ends_after = [&](int seconds_) {
+    std::vector<Ended> ends;
+    for (int second = 0; second < seconds_; ++second) {
+      script.give(Received{2, Heartbeat{}});
+      script.now += seconds(1);
+      for (auto& end : sent<Ended>(script.give(Tick{}), 2)) ends.push_back(end);
+    }
+    return ends;
+  };
+  EXPECT_TRUE(ends_after(300).empty());  // it may compute with the other one
+  script.enter(3, Script::process("w0", "third"));
+  EXPECT_TRUE(ends_after(100).empty());
+  const auto ends = ends_after(30);
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_TRUE(ends.front().hangs);
+}
+
+TEST(Service, OneThatRequestsTheNextGenerationDoesNotHang) {
+  Script script(2);
+  script.enter(1, Script::process("w0", "first"));
+  script.enter(2, Script::process("w1", "second"));
+  script.give(Received{1, Again{1, "w1 is slow"}});
+  script.state.peers.at(2).expelled = script.now;
+  const auto outputs = script.give(Received{2, Again{1, "w0 is lost"}});
+  EXPECT_FALSE(script.state.peers.at(2).expelled);
+  EXPECT_TRUE(std::ranges::any_of(outputs, [](const auto& one) { return std::holds_alternative<ProcessBack>(one); }));
+}
+
+TEST(Session, ALaterGenerationOrAWaitBreaksThePresentOne) {
+  const auto assigned = [](std::int64_t generation) {
+    RankAssignment assignment;
+    assignment.generation = generation;
+    assignment.size = 2;
+    return FromScheduler(assignment);
+  };
+  for (const FromScheduler& message : {FromScheduler(Wait{1, 2, ""}), assigned(2)}) {
+    SessionState session;
+    step(session, FromScheduler(Hello{kProtocol, "job", "nonce", false}));
+    step(session, FromScheduler(Wait{1, 2, ""}));
+    EXPECT_FALSE(session.broken);
+    step(session, assigned(1));
+    const auto outputs = step(session, message);
+    ASSERT_EQ(outputs.size(), 1U);
+    EXPECT_TRUE(std::holds_alternative<GenerationBroken>(outputs.front()));
+    EXPECT_TRUE(loss_in(session, 1));
+  }
 }
 
 TEST(Service, AReturningWorkerOfAnyJobGetsOneLoss) {

@@ -165,7 +165,7 @@ void Life::check_ended(const Ended& ended, int index) {
   const bool advances = timeline_.now() - one.advanced < circumstances_.limits.hang;
   if (advances && is_well(one, circumstances_.limits.hang) && one.doing == Doing::computing)
     violate(fmt::format("worker {} is ended as hanging, but it does not hang", index));
-  if (!one.hung || !one.wire) return;
+  if (!one.hung || !one.wire || !ended.hangs) return;
   const auto arrives = std::max({timeline_.now(), find_wire(*one.wire)->to_worker, parted_to_worker_[one.slot]});
   timeline_.at(arrives + seconds(6), [this, index, wire = one.wire] {
     const auto& hanging = worker(index);

@@ -32,7 +32,8 @@ void Life::to_service(Wire& wire, FromWorker message) {
       try {
         const auto parsed = membership::parse_from_worker(text);
         if (const auto* again = std::get_if<membership::Again>(&parsed)) {
-          given_up_.emplace(sender.key, timeline_.now());
+          const bool is_present = sender.place && sender.place->generation == again->generation;
+          if (is_present) given_up_.emplace(sender.key, timeline_.now());
           sender.gave_up = std::max(sender.gave_up, again->generation);
         }
         const auto* heartbeat = std::get_if<membership::Heartbeat>(&parsed);

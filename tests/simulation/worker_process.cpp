@@ -290,8 +290,9 @@ void Life::check_late(int index) {
   if (reported == given_up_.end() || !one.wire || !service_.alive) return;
   const auto* wire = find_wire(*one.wire);
   if (!wire->at_service || !one.session.connected) return;
-  const auto since = std::max({reported->second, wire->made, one.process.blocked_until, service_.blocked_until,
-                               service_started_, parted_to_service_[one.slot], parted_to_worker_[one.slot]});
+  const auto since =
+      std::max({reported->second, wire->made, wire->to_worker, one.process.blocked_until, service_.blocked_until,
+                service_started_, parted_to_service_[one.slot], parted_to_worker_[one.slot]});
   constexpr auto kMostToTell = seconds(10);
   if (timeline_.now() - since > kMostToTell) {
     violate(

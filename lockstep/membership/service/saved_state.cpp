@@ -5,6 +5,7 @@
 #include <lockstep/base/json_integer.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/log.h>
+#include <lockstep/membership/decisions.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/saved_state.h>
 
@@ -156,10 +157,16 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     read.changed = now;
     // The others of its generation may hang, and then nothing else would show that.
     const auto is_out = [](const Member& member) {
-      const bool is_lost = member.phase == Phase::running && member.link == Link::closed;
-      return member.phase == Phase::waiting || member.phase == Phase::failed || is_lost;
+      return member.phase == Phase::waiting || member.phase == Phase::failed;
     };
-    if (read.generation > 0 && std::any_of(read.members.begin(), read.members.end(), is_out)) read.broken = now;
+    const auto is_lost = [](const Member& member) {
+      return member.phase == Phase::running && member.link == Link::closed;
+    };
+    const auto has = [&](auto condition) {
+      return read.generation > 0 && std::any_of(read.members.begin(), read.members.end(), condition);
+    };
+    if (has(is_lost)) read.broken = now;
+    if (has(is_out)) note_over(read, now);
     check(read);
     membership = std::move(read);
   } catch (const json::exception& error) {

@@ -34,7 +34,8 @@ struct ServerOptions : JobOptions {
   /// Called when a worker is silent, or hangs: the job continues without this process, of this rank (-1: it has none).
   /// Throws nothing.
   std::function<void(int rank, std::int64_t process)> on_lost{};
-  /// Called when such a process has reconnected before another one took its place. Throws nothing.
+  /// Called when such a process has reconnected before another one took its place, or has shown that it does not hang.
+  /// Throws nothing.
   std::function<void(int rank, std::int64_t process)> on_back{};
   /// Called when a job has got its ranks, and when lost_ranks() has changed since. Throws nothing.
   std::function<void(const std::vector<int>& ranks)> on_lost_ranks{};

@@ -50,6 +50,7 @@ class ServiceStep {
   // Losses, and the end.
   void expel_hanging();
   void finish(Member& member, const std::string& complete);
+  void take_back_loss(Peer& peer, const Member& member);
   void finish_waiting();
   bool may_be_of_next_job(const Peer& peer) const;
   void send_waits();
@@ -165,8 +166,17 @@ void ServiceStep::finish_waiting() {
   }
 }
 
+// A process that was ended as hanging has shown that it does not hang.
+void ServiceStep::take_back_loss(Peer& peer, const Member& member) {
+  if (!peer.expelled) return;
+  peer.expelled.reset();
+  put(ProcessBack{member.rank.value_or(-1), member.pid});
+}
+
 void ServiceStep::take(ConnectionId id, const Again& again) {
+  if (find_peer(id)->asking) return;  // it waits for a decision
   Member& member = member_of(id);
+  take_back_loss(*find_peer(id), member);
   if (!membership_.recovery) {
     return dismiss(id, Ended{false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
   }
@@ -175,21 +185,20 @@ void ServiceStep::take(ConnectionId id, const Again& again) {
   state_.changed = true;
   log_event(fmt::format("{} cannot continue in generation {}, and waits for the next: {}", describe(member),
                         again.generation, again.reason));
-  if (auto* peer = find_peer(id); peer->expelled) {  // it did not hang
-    peer->expelled.reset();
-    put(ProcessBack{member.rank.value_or(0), member.pid});
-  }
   send_lost(member, again.reason, true);
   assign();
 }
 
 void ServiceStep::take(ConnectionId id, const Leave& leave) {
+  const Ended confirmation{leave.ok, leave.error};
+  if (find_peer(id)->asking) return dismiss(id, confirmation);
   Member& member = member_of(id);
   // Its launcher replaces it after its end.
   if (!leave.ok && membership_.programs_follow && find_peer(id)->expelled) {
     log(LogLevel::warning, fmt::format("{}: {}", describe(member), leave.error));
-    return close(id);
+    return dismiss(id, confirmation);
   }
+  if (leave.ok) take_back_loss(*find_peer(id), member);
   note_leave(membership_, member, leave, now_);
   state_.changed = true;
   if (leave.ok) {
@@ -199,7 +208,7 @@ void ServiceStep::take(ConnectionId id, const Leave& leave) {
     // Other ranks of a launcher get the same error, or read it in the store. This rank is not replaced.
     if (!membership_.programs_follow) send_lost(member, leave.error, true);
   }
-  dismiss(id, Ended{leave.ok, leave.error});  // it waits for this
+  dismiss(id, confirmation);
 }
 
 void ServiceStep::take(const Closed& closed) {
@@ -212,7 +221,10 @@ void ServiceStep::take(const Closed& closed) {
   state_.changed = true;
   log_event(*what);
   if (!was_running) return;
-  if (closed.by_service) put(ProcessLost{lost->rank.value_or(-1), lost->pid});
+  if (closed.by_service) {
+    put(ProcessLost{lost->rank.value_or(-1), lost->pid});
+    note_over(membership_, now_);
+  }
   send_lost(*lost, closed.reason, closed.by_service);
 }
 
@@ -248,12 +260,12 @@ void ServiceStep::expel_hanging() {
     const Member& member = *find_connection(membership_, id);
     log(LogLevel::warning,
         fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
-                    describe(member), seconds_in(now_ - *membership_.broken)));
+                    describe(member), seconds_in(now_ - *hang_begins(membership_))));
     put(ProcessLost{member.rank.value_or(-1), member.pid});
     send(id, Ended{false,
                    membership_.recovery ? "this worker hangs, and another one takes its place"
                                         : "this worker hangs, and the job cannot go on without it",
-                   true});
+                   membership_.over.has_value()});
   }
 }
 

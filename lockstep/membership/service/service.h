@@ -103,7 +103,7 @@ struct ProcessLost {
   int rank = -1;
   std::int64_t pid = 0;
 };
-/// Such a process has reconnected before another one took its place.
+/// Such a process has reconnected before another one took its place, or shown that it does not hang.
 struct ProcessBack {
   int rank = 0;
   std::int64_t pid = 0;

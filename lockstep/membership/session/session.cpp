@@ -33,6 +33,11 @@ Register registration(const SessionState& state, const Hello& hello) {
   return request;
 }
 
+/// Keeps the first loss of a generation.
+void note(std::optional<LostGeneration>& loss, std::int64_t generation, const std::string& why) {
+  if (!loss || loss->generation != generation) loss = {generation, why};
+}
+
 /// One step: what it changes, and what comes out of it.
 class SessionStep {
  public:
@@ -75,11 +80,8 @@ class SessionStep {
   void take(const Ended& ended);
 
   void give_up(ErrorKind kind, std::string why);
-  /// What the service says shows that the generation in which this process computes is over.
-  void break_generation(std::string why) {
-    const bool computes = state_.assignment && !state_.again && !state_.leave;
-    if (computes) outputs_.emplace_back(GenerationBroken{std::move(why)});
-  }
+  bool computes() const { return state_.assignment && !state_.again && !state_.leave; }
+  void break_generation(const std::string& why);
   void say(FromWorker message) {
     if (state_.connected) outputs_.emplace_back(std::move(message));
   }
@@ -128,10 +130,17 @@ void SessionStep::take(const Ended& ended) {
                                             ended.ok ? "all workers are done" : ended.reason));
 }
 
+// Operations of the present generation cannot succeed.
+void SessionStep::break_generation(const std::string& why) {
+  note(state_.lost, state_.assignment->generation, why);
+  note(state_.broken, state_.assignment->generation, why);
+  outputs_.emplace_back(GenerationBroken{why});
+}
+
 // The service has given the place of this process to another one while it was disconnected, or may have to.
 void SessionStep::take(const Wait& wait) {
   state_.wait = wait;
-  break_generation("this worker has to wait for the next generation");
+  if (computes()) break_generation("this worker has to wait for the next generation");
 }
 
 void SessionStep::take(const RankAssignment& assignment) {
@@ -141,7 +150,7 @@ void SessionStep::take(const RankAssignment& assignment) {
         fmt::format("the server at {} does not have the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", facts_.where));
   }
   if (!state_.assignment || state_.assignment->generation != assignment.generation) {
-    break_generation(fmt::format("generation {} has begun", assignment.generation));
+    if (computes()) break_generation(fmt::format("generation {} has begun", assignment.generation));
     state_.store.reset();
     state_.assignment = assignment;
   }
@@ -149,7 +158,7 @@ void SessionStep::take(const RankAssignment& assignment) {
   if (state_.again && state_.again->generation < assignment.generation) state_.again.reset();
   // Messages that a new service, or this one on an earlier connection, may not have received.
   if (state_.own_store && state_.own_store->generation == assignment.generation) say(*state_.own_store);
-  if (state_.again) say(*state_.again);
+  if (state_.again && !state_.leave) say(*state_.again);
   if (state_.leave) say(*state_.leave);
 }
 
@@ -159,13 +168,8 @@ void SessionStep::take(const Lost& lost) {
                        : fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
   log(fmt::format("{} reports that {}", service_name(facts_), why));
   if (!state_.assignment || lost.generation != state_.assignment->generation) return;
-  const auto note = [&](std::optional<LostGeneration>& loss) {
-    if (!loss || loss->generation != lost.generation) loss = {lost.generation, why};
-  };
-  note(state_.lost);
-  if (!lost.certain) return;
-  note(state_.broken);
-  outputs_.emplace_back(GenerationBroken{why});
+  if (lost.certain) return break_generation(why);
+  note(state_.lost, lost.generation, why);
 }
 
 }  // namespace

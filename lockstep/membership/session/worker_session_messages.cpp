@@ -124,9 +124,10 @@ net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Cha
 
 void WorkerSession::State::take(const SessionInput& input) {
   // The function for a broken generation is called before another thread can set one, which would be called at once.
+  // Not for Ended, as the end of a hanging process calls the function that describes its progress.
   std::unique_lock calling(calling_, std::defer_lock);
   const auto* message = std::get_if<FromScheduler>(&input);
-  if (message != nullptr && std::holds_alternative<Lost>(*message)) calling.lock();
+  if (message != nullptr && !std::holds_alternative<Ended>(*message)) calling.lock();
   std::vector<SessionOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
