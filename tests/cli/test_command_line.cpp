@@ -98,6 +98,7 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "--master_addr=198.51.100.7", "true"},
                      "LOCKSTEP_ALLOW_INSECURE=1");
   expect_usage_error({"run", "--rdzv_conf=last=1", "true"}, "'last=1'");
+  expect_usage_error({"run", "--rdzv_backend=zeus", "true"}, "there are static, c10d and etcd");
   expect_usage_error({"run", "--rdzv_endpoint=:5", "true"}, "HOST:PORT");
   expect_usage_error({"run", "--master_port=0", "true"}, "--master_port 0");
   expect_usage_error({"run", "--master_port=5", "--rdzv_endpoint=h:5", "true"}, "one of them");

@@ -82,7 +82,7 @@ MUTANTS = [
 ]
 
 SOURCES = ["lockstep/membership/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "messages.cpp", SAVED, SERVICE, SESSION)]
-SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "life", "service_process", "simulate", "wires", "worker_process")]
+SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "life", "promises", "service_process", "simulate", "training", "wires", "worker_process")]
 FLAGS = "-std=c++20 -O1 -I include -I . -I tests -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -DSPDLOG_SHARED_LIB -DFMT_SHARED".split()
 LIBRARIES = "-lfmt -lspdlog -lyaml-cpp -lcrypto".split()
 

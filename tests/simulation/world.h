@@ -161,6 +161,31 @@ class Life {
   void carry_out(const membership::RanksLost& /*lost*/) {}
   void carry_out(const membership::JobEnded& job);
   milliseconds save();
+
+  // worker_process.cpp
+  int start_worker(int slot);
+  void start_odd(int slot, bool twin);
+  void connect(int index);
+  void give_worker(int index, const membership::SessionInput& input);
+  void look(int index);
+  void end_worker(int index, int code, const std::string& why);
+  void slot_ended(int slot, int worker, int code);
+  void end_late(int slot);
+  void beat(int index);
+  Worker& worker(int index) { return *workers_[static_cast<std::size_t>(index)]; }
+
+  // training.cpp
+  void enter(int index);
+  void meet(int index);
+  void contribute(int index);
+  void complete(int index, std::int64_t generation, std::int64_t step);
+  void go_on(int index, const std::string& why);
+  void leave_computation(int index);
+  void finish(int index);
+  void report_finish(int index);
+  void await_end(int index);
+
+  // promises.cpp
   void check_generation(const std::vector<membership::ServiceOutput>& outputs);
   void check_assignment(const membership::RankAssignment& assignment, int worker);
   void check_places();
@@ -171,28 +196,7 @@ class Life {
   bool is_well(const Worker& one, milliseconds heard_within);
   void check_waiting();
   void check_replaced(const std::string& life);
-
-  // worker_process.cpp
-  int start_worker(int slot);
-  void start_odd(int slot, bool twin);
-  void connect(int index);
-  void give_worker(int index, const membership::SessionInput& input);
-  void look(int index);
-  void enter(int index);
-  void meet(int index);
-  void contribute(int index);
-  void complete(int index, std::int64_t generation, std::int64_t step);
-  void go_on(int index, const std::string& why);
-  void leave_computation(int index);
-  void finish(int index);
-  void report_finish(int index);
-  void await_end(int index);
-  void end_worker(int index, int code, const std::string& why);
-  void slot_ended(int slot, int worker, int code);
-  void end_late(int slot);
   void check_late(int index);
-  void beat(int index);
-  Worker& worker(int index) { return *workers_[static_cast<std::size_t>(index)]; }
 
   // wires.cpp
   void to_service(Wire& wire, FromWorker message);
