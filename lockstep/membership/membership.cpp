@@ -103,6 +103,16 @@ std::optional<std::string> find_completion(const Membership& membership) {
   return fmt::format("{} has finished its work; the job needs no other", describe(*done));
 }
 
+std::string describe_awaited(const Membership& membership) {
+  if (membership.generation == 0) {
+    const int missing = membership.wanted - count_present(membership);
+    return missing > 0 ? fmt::format("{} of {} workers have not registered", missing, membership.wanted) : "";
+  }
+  if (!membership.recovery || find_completion(membership)) return {};
+  const auto names = names_of(membership, is_missing);
+  return names.empty() ? "" : fmt::format("a process in the place of {}", names);
+}
+
 State state_of(const Membership& membership) {
   const auto& members = membership.members;
   if (membership.generation == 0) return State::starting;

@@ -121,6 +121,10 @@ State state_of(const Membership& membership);
 /// "CLUSTER_STARTING", "CLUSTER_READY", "NODE_TIMEOUT", "CLUSTER_EXIT".
 const char* name(State state);
 
+/// What the job cannot go on without: workers that have not registered, or processes in the places of lost ones. Empty:
+/// nothing. It is awaited since `changed`.
+std::string describe_awaited(const Membership& membership);
+
 /// The end of a job.
 struct Ending {
   bool ok = true;

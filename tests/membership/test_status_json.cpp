@@ -65,6 +65,24 @@ TEST(StatusJson, TimesAreOfThoseThatCompute) {
   EXPECT_THAT(status_table(status.dump()), ContainsRegex("    0  waiting +12 +- +- "));
 }
 
+TEST(StatusJson, ShowsWhatIsAwaitedAndTheLastDecisions) {
+  Membership membership = with_a_slow_one();
+  membership.recovery = true;
+  membership.changed = kAskedAt - 7s;
+  EXPECT_EQ(status_of(membership)["awaited"], nullptr);
+  membership.members[1].link = Link::closed;
+  StatusFacts facts;
+  facts.decisions = {{kAskedAt - 30s, "generation 1 begins with 3 workers"}, {kAskedAt - 7s, "w1 is lost: why"}};
+  const auto status = json::parse(status_json(membership, facts, kAskedAt));
+  EXPECT_EQ(status["awaited"], "a process in the place of worker 'w1' (rank 1, pid 0 on here)");
+  EXPECT_EQ(status["awaited_s"], 7.0);
+  EXPECT_EQ(status["decisions"][1]["seconds_ago"], 7.0);
+  EXPECT_THAT(status_table(status.dump()),
+              testing::EndsWith("awaited for 7 s: a process in the place of worker 'w1' (rank 1, pid 0 on here)\n"
+                                "last decisions:\n      30 s ago  generation 1 begins with 3 workers\n"
+                                "       7 s ago  w1 is lost: why\n"));
+}
+
 TEST(StatusJson, AnOlderSchedulersDocumentIsATableToo) {
   auto status = status_of(with_a_slow_one());
   for (auto& worker : status["workers"]) {
@@ -72,6 +90,8 @@ TEST(StatusJson, AnOlderSchedulersDocumentIsATableToo) {
   }
   EXPECT_THAT(status_table(status.dump()), ContainsRegex("    1  running +12 +- +- .* w1\n"));
   EXPECT_THAT(status_table(status.dump()), Not(HasSubstr("straggler")));
+  for (const char* field : {"awaited", "awaited_s", "decisions"}) status.erase(field);
+  EXPECT_THAT(status_table(status.dump()), Not(HasSubstr("await")));
 }
 
 }  // namespace

@@ -295,9 +295,10 @@ void Server::State::carry_out(const JobEnded& job) {
 }
 
 std::string Server::State::status() const {
-  return status_json(service_.membership,
-                     {options_.version, options_.tls != nullptr, options_.state.has_value(), service_.started},
-                     Clock::now());
+  return status_json(
+      service_.membership,
+      {options_.version, options_.tls != nullptr, options_.state.has_value(), service_.started, service_.decisions},
+      Clock::now());
 }
 
 net::Awaitable<void> Server::State::watch() {

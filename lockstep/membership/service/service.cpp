@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kTellWaiting = std::chrono::seconds(10);
 constexpr auto kAway = std::chrono::seconds(3);
+constexpr std::size_t kDecisions = 10;
 constexpr auto kMostToReport = std::chrono::seconds(10);  // for a worker that hangs to report its stack
 
 /// One step: what it changes, and what comes out of it.
@@ -69,8 +70,14 @@ class ServiceStep {
     outputs_.emplace_back(std::move(output));
   }
   void log(LogLevel level, std::string text) { put(LogLine{level, std::move(text)}); }
-  /// An event for users. Under a launcher only for debugging, because the launcher and its ranks report the same.
+  void note_decision(std::string text) {
+    state_.decisions.push_back({now_, std::move(text)});
+    if (state_.decisions.size() > kDecisions) state_.decisions.pop_front();
+  }
+  /// A loss, or what follows from one. Under a launcher only for debugging, because the launcher and its ranks report
+  /// the same.
   void log_event(std::string text) {
+    note_decision(text);
     log(state_.options.programs_follow ? LogLevel::debug : LogLevel::warning, std::move(text));
   }
 
@@ -258,9 +265,10 @@ void ServiceStep::expel_hanging() {
     }
     peer->expelled = now_;
     const Member& member = *find_connection(membership_, id);
-    log(LogLevel::warning,
-        fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
-                    describe(member), seconds_in(now_ - *hang_begins(membership_))));
+    const auto what = fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
+                                  describe(member), seconds_in(now_ - *hang_begins(membership_)));
+    note_decision(what);
+    log(LogLevel::warning, what);
     put(ProcessLost{member.rank.value_or(-1), member.pid});
     send(id, Ended{false,
                    membership_.recovery ? "this worker hangs, and another one takes its place"
@@ -348,7 +356,9 @@ void ServiceStep::decide(ConnectionId id) {
     case Verdict::put_off: return put_off(id, admission.reason);
     case Verdict::refuse: break;
   }
-  put(Refusal{fmt::format("worker '{}' at {}", peer.asking->request.node_id, peer.address), admission.reason});
+  const auto who = fmt::format("worker '{}' at {}", peer.asking->request.node_id, peer.address);
+  note_decision(fmt::format("refused {}: {}", who, admission.reason));
+  put(Refusal{who, admission.reason});
   peer.asking.reset();
   dismiss(id, Refused{admission.reason});
 }
@@ -389,8 +399,10 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   state_.changed = true;
   peer.is_worker = true;
   const Member& member = *find_member(membership_, node_id);
-  log(LogLevel::info, fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
-                                  admission.reason, count_present(membership_), membership_.wanted));
+  const auto what = fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
+                                admission.reason, count_present(membership_), membership_.wanted);
+  if (admission.replaces || membership_.generation > 0) note_decision(what);
+  log(LogLevel::info, what);
   if (admission.verdict == Verdict::welcome_back && member.rank) put(ProcessBack{*member.rank, member.pid});
   if (member.phase != Phase::waiting) {
     send_assignment(member);
@@ -403,6 +415,7 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
 void ServiceStep::assign() {
   if (!assign_ranks(membership_, new_token_(), now_)) return;
   state_.changed = true;
+  note_decision(fmt::format("generation {} begins with {} workers", membership_.generation, membership_.wanted));
   save_if_changed(true);  // a rank must be saved before its worker gets it
   for (const Member& member : membership_.members) {
     log(LogLevel::info, fmt::format("{} at {} has rank {} of {}, generation {}", describe(member), member.address,

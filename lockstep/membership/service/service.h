@@ -9,6 +9,7 @@
 #include <lockstep/membership/messages.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -42,6 +43,12 @@ struct Peer {
   bool cut = false;                 ///< it got a Close that does not wait for messages
 };
 
+/// What the service decided, and why.
+struct Decision {
+  Time at;
+  std::string text;
+};
+
 /// The whole state of a service. A plain value.
 struct ServiceState {
   JobOptions options;
@@ -51,6 +58,7 @@ struct ServiceState {
   Time ticked;                                 ///< the last tick
   Time waits_sent;                             ///< when waiting workers got their last Wait
   std::optional<std::vector<int>> known_lost;  ///< the ranks of the last RanksLost
+  std::deque<Decision> decisions;              ///< the last ten, for the status
   bool changed = false;                        ///< the membership changed since the last Save
   bool ended = false;                          ///< the job has ended; nothing follows
 };

@@ -117,6 +117,15 @@ std::string table_of(const json& status) {
   add_lines(text, status.at("workers"));
   if (!servers.empty()) text += "parameter servers:\n";
   add_lines(text, servers);
+  // An older scheduler has neither of the following.
+  if (const auto awaited = status.find("awaited"); awaited != status.end() && !awaited->is_null()) {
+    text += fmt::format("awaited for {:.0f} s: {}\n", status.at("awaited_s").get<double>(), cell(*awaited));
+  }
+  const auto decisions = status.value("decisions", json::array());
+  if (!decisions.empty()) text += "last decisions:\n";
+  for (const json& decision : decisions) {
+    text += fmt::format("{:>8.0f} s ago  {}\n", decision.at("seconds_ago").get<double>(), cell(decision.at("text")));
+  }
   return text;
 }
 
@@ -171,6 +180,10 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
     restarts += member->restarts;
     if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
   }
+  json decisions = json::array();
+  for (const Decision& decision : facts.decisions)
+    decisions.push_back({{"seconds_ago", seconds(now - decision.at)}, {"text", decision.text}});
+  const std::string awaited = describe_awaited(membership);
   const json status = {{"schema", 1},
                        {"version", facts.version},
                        {"job", membership.job},
@@ -185,6 +198,9 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
                        {"saves_state", facts.saves},
                        {"secured", facts.secured},
                        {"uptime_s", seconds(now - facts.started)},
+                       {"awaited", awaited.empty() ? json(nullptr) : json(awaited)},
+                       {"awaited_s", awaited.empty() ? json(nullptr) : json(seconds(now - membership.changed))},
+                       {"decisions", std::move(decisions)},
                        {"server_num", membership.servers},
                        {"workers", std::move(workers)},
                        {"servers", std::move(servers)}};

@@ -4,8 +4,10 @@
 
 #include <lockstep/base/step_times.h>
 #include <lockstep/membership/membership.h>
+#include <lockstep/membership/service/service.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +31,7 @@ struct StatusFacts {
   bool secured = false;  ///< uses TLS
   bool saves = false;    ///< keeps its state in MS_RECOVERY_PATH
   Time started;
+  std::deque<Decision> decisions{};  ///< the last ones
 };
 
 /// The document of /v1/status.
