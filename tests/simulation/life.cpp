@@ -177,7 +177,10 @@ Outcome Life::run() {
   if (outcome_.violation.empty() && !all_gone())
     violate("the job does not end: long after the last fault there are " + describe_left());
   if (outcome_.end.empty()) outcome_.end = "given up by all";
-  if (outcome_.violation.empty() && c.completes && outcome_.end != "completed")
+  // Whoever would take a place in a job that is done is refused, again and again.
+  const bool done =
+      std::ranges::any_of(workers_, [](const auto& one) { return one->session.leave && one->session.leave->ok; });
+  if (outcome_.violation.empty() && c.completes && !done && outcome_.end != "completed")
     violate("the job could have been completed, and ended otherwise: " + outcome_.end);
   outcome_.events = timeline_.events_run();
   return outcome_;

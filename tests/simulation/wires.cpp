@@ -32,7 +32,8 @@ void Life::to_service(Wire& wire, FromWorker message) {
       try {
         const auto parsed = membership::parse_from_worker(text);
         if (const auto* again = std::get_if<membership::Again>(&parsed)) {
-          const bool is_present = sender.place && sender.place->generation == again->generation;
+          const bool is_present = sender.place && sender.place->generation == again->generation && state_ &&
+                                  membership::is_admitted(*state_, id);
           if (is_present) given_up_.emplace(sender.key, timeline_.now());
           sender.gave_up = std::max(sender.gave_up, again->generation);
         }
