@@ -67,7 +67,7 @@ MUTANTS = [
      "    if (*member.rank != 0) send_assignment(member);\n  }\n}"),
     ("a dismissed worker stays connected", SERVICE, "  send(id, std::move(last_message));\n  close(id);", "  send(id, std::move(last_message));"),
     ("the end of the job reaches no worker", SERVICE, "if (!may_be_of_next_job(peer)) send(id, Ended{ending->ok, ending->reason});\n    close(id);", "(void)id, (void)peer;"),
-    ("the wish for the next generation is sent once", SESSION, "  if (state_.again) say(*state_.again);\n", ""),
+    ("the wish for the next generation is sent once", SESSION, "  if (state_.again && !state_.leave) say(*state_.again);\n", ""),
     ("the end of a worker is reported once", SESSION, "  if (state_.leave) say(*state_.leave);\n", ""),
     ("an old wish stays after a new generation", SESSION,
      "if (state_.again && state_.again->generation < assignment.generation) state_.again.reset();", ""),
