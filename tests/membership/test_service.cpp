@@ -77,6 +77,17 @@ std::vector<Message> sent(const std::vector<ServiceOutput>& outputs, ConnectionI
   return found;
 }
 
+/// The ends that the connection 2 gets within that time, in which these connections send heartbeats.
+std::vector<Ended> ends_after(Script& script, int time, const std::vector<ConnectionId>& alive) {
+  std::vector<Ended> ends;
+  for (int second = 0; second < time; ++second) {
+    for (const auto id : alive) script.give(Received{id, Heartbeat{}});
+    script.now += seconds(1);
+    for (auto& end : sent<Ended>(script.give(Tick{}), 2)) ends.push_back(end);
+  }
+  return ends;
+}
+
 TEST(Service, AProcessThatWaitsForADecisionMaySendHeartbeats) {
   Script script(1);
   script.enter(1, Script::process("w0", "first"));
@@ -105,13 +116,7 @@ TEST(Service, AWorkerThatHangsIsNoticedByALaterService) {
   Script script(2, print_state(before.state.membership));
   script.enter(1, script.again("w0", "first", 0));
   script.enter(2, script.again("w1", "second", 1));
-  std::vector<Ended> ends;
-  for (int second = 0; second < 150; ++second) {
-    script.give(Received{1, Heartbeat{}});
-    script.give(Received{2, Heartbeat{}});
-    script.now += seconds(1);
-    for (auto& end : sent<Ended>(script.give(Tick{}), 2)) ends.push_back(end);
-  }
+  const auto ends = ends_after(script, 150, {1, 2});
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_FALSE(ends.front().ok);
 }
@@ -141,19 +146,10 @@ TEST(Service, AWorkerIsEndedAsHangingOnlyIfItsGenerationIsOver) {
   script.enter(1, Script::process("w0", "first"));
   script.enter(2, Script::process("w1", "second"));
   script.give(Closed{1, "its connection was reset", false});
-  const auto ends_after = [&](int seconds_) {
-    std::vector<Ended> ends;
-    for (int second = 0; second < seconds_; ++second) {
-      script.give(Received{2, Heartbeat{}});
-      script.now += seconds(1);
-      for (auto& end : sent<Ended>(script.give(Tick{}), 2)) ends.push_back(end);
-    }
-    return ends;
-  };
-  EXPECT_TRUE(ends_after(300).empty());  // it may compute with the other one
+  EXPECT_TRUE(ends_after(script, 300, {2}).empty());  // it may compute with the other one
   script.enter(3, Script::process("w0", "third"));
-  EXPECT_TRUE(ends_after(100).empty());
-  const auto ends = ends_after(30);
+  EXPECT_TRUE(ends_after(script, 100, {2}).empty());
+  const auto ends = ends_after(script, 30, {2});
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_TRUE(ends.front().hangs);
 }

@@ -28,9 +28,13 @@ int Life::count_hung() const {
       std::ranges::count_if(workers_, [](const auto& each) { return each->process.alive && each->hung; }));
 }
 
+void Life::count_fault(Fault fault, const std::string& what) {
+  ++outcome_.faults[static_cast<std::size_t>(fault)];
+  note("FAULT: " + what);
+}
+
 void Life::reset_wire(int index) {
-  ++outcome_.faults[static_cast<std::size_t>(Fault::cut)];
-  note(fmt::format("FAULT: the connection of worker {} is reset", index));
+  count_fault(Fault::cut, fmt::format("the connection of worker {} is reset", index));
   const auto wire = *worker(index).wire;
   close_at_service(wire, "the connection was reset", false);
   close_at_worker(wire);
@@ -38,8 +42,7 @@ void Life::reset_wire(int index) {
 
 void Life::strike_service() {
   if (!service_.alive || job_over_) return;
-  ++outcome_.faults[static_cast<std::size_t>(Fault::kill_service)];
-  note("FAULT: the service is killed");
+  count_fault(Fault::kill_service, "the service is killed");
   // Workers that have finished do not come back to report it to the next service.
   if (std::ranges::any_of(workers_, [](const auto& one) { return one->session.leave.has_value(); }))
     circumstances_.completes = false;
@@ -56,10 +59,7 @@ void Life::strike(Fault fault) {
   // A rank that is lost while it writes its results has failed, and nobody is left to start with another one.
   const bool ends_it = fault == Fault::kill_worker || fault == Fault::lost_host;
   if (ends_it && one.session.leave) circumstances_.completes = false;
-  const auto counted = [&](const std::string& what) {
-    ++outcome_.faults[static_cast<std::size_t>(fault)];
-    note("FAULT: " + what);
-  };
+  const auto counted = [&](const std::string& what) { count_fault(fault, what); };
   switch (fault) {
     case Fault::kill_worker: counted(fmt::format("worker {} is killed", index)); return end_worker(index, -9, "killed");
     case Fault::lost_host:

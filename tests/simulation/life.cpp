@@ -49,7 +49,7 @@ Circumstances drawn(std::uint64_t seed) {
   }
   c.completes = c.completes && c.recovery && c.restarts >= 10 && c.limits.absence >= seconds(60);
   // Without a name, a process is refused as one too many until the one that it replaces counts as lost.
-  if (!c.named && c.rates[static_cast<std::size_t>(Fault::lost_host)] > 0) c.completes = false;
+  if (!c.named && c.has(Fault::lost_host)) c.completes = false;
   return c;
 }
 
@@ -126,8 +126,7 @@ bool Life::all_gone() const {
   };
   const auto over = [](const Slot& slot) { return slot.given_up; };
   // The service then has to end its job, too.
-  const bool kills_service =
-      circumstances_.saves && circumstances_.rates[static_cast<std::size_t>(Fault::kill_service)] > 0;
+  const bool kills_service = circumstances_.saves && circumstances_.has(Fault::kill_service);
   if (circumstances_.completes && !circumstances_.launcher && !kills_service && !service_reported_) return false;
   return std::ranges::all_of(workers_, gone) && (job_over_ || std::ranges::all_of(slots_, over));
 }

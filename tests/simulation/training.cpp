@@ -106,10 +106,9 @@ void Life::contribute(int index) {
       const auto members = std::exchange(computation.contributed, {});
       ++computation.step;
       // The last operation is the one in which a loss makes some workers finish, and others not.
-      if (computation.step == circumstances_.steps && circumstances_.rates[0] > 0 && trouble_.happens(300)) {
+      if (computation.step == circumstances_.steps && circumstances_.has(Fault::kill_worker) && trouble_.happens(300)) {
         const auto last = members.rbegin()->second;
-        ++outcome_.faults[0];
-        note(fmt::format("FAULT: worker {} is killed in the last step", last));
+        count_fault(Fault::kill_worker, fmt::format("worker {} is killed in the last step", last));
         timeline_.after(milliseconds(1), [this, last] { end_worker(last, -9, "killed"); });
       }
       for (const auto& [rank, member] : members) {
@@ -196,7 +195,7 @@ void Life::finish(int index) {
 void Life::report_finish(int index) {
   auto& one = worker(index);
   auto writes = pace_.happens(300) ? pace_.time(milliseconds(100), milliseconds(8000)) : milliseconds(0);
-  const bool cut = circumstances_.rates[static_cast<std::size_t>(Fault::cut)] > 0 && trouble_.happens(200);
+  const bool cut = circumstances_.has(Fault::cut) && trouble_.happens(200);
   if (cut && one.wire) {
     reset_wire(index);
     writes = milliseconds(8000);

@@ -62,7 +62,7 @@ void Life::start_odd(int slot, bool twin) {
       case 2: one.session.job = "another job", one.session.assignment = RankAssignment{}; break;
       default:
         // The first process of a job decides on their number, so this is one only where the job has begun, for good.
-        if (begun && (saved_ || circumstances_.rates[static_cast<std::size_t>(Fault::kill_service)] == 0)) {
+        if (begun && (saved_ || !circumstances_.has(Fault::kill_service))) {
           one.session.facts.servers += 1;
         } else {
           one.session.facts.node_id.clear();

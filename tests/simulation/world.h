@@ -52,6 +52,8 @@ struct Circumstances {
   milliseconds faults_for{60000};
   std::array<int, kFaults> rates{};  ///< mean faults of a kind in that time; 0: none
   bool completes = false;            ///< none of its faults is a reason to give up
+
+  bool has(Fault fault) const { return rates[static_cast<std::size_t>(fault)] > 0; }
 };
 
 /// A process as the kernel has it: what is delivered to it waits while it is stopped, or blocked.
@@ -209,6 +211,7 @@ class Life {
   // faults.cpp
   void plan_faults();
   void strike(Fault fault);
+  void count_fault(Fault fault, const std::string& what);
   void strike_service();
   void reset_wire(int index);
   int living_worker();

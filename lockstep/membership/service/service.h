@@ -44,7 +44,7 @@ struct Peer {
 };
 
 /// What the service decided, and why.
-struct Decision {
+struct LoggedDecision {
   Time at;
   std::string text;
 };
@@ -58,7 +58,7 @@ struct ServiceState {
   Time ticked;                                 ///< the last tick
   Time waits_sent;                             ///< when waiting workers got their last Wait
   std::optional<std::vector<int>> known_lost;  ///< the ranks of the last RanksLost
-  std::deque<Decision> decisions;              ///< the last ten, for the status
+  std::deque<LoggedDecision> decisions;        ///< the last ten, for the status
   bool changed = false;                        ///< the membership changed since the last Save
   bool ended = false;                          ///< the job has ended; nothing follows
 };

@@ -181,7 +181,7 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
     if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
   }
   json decisions = json::array();
-  for (const Decision& decision : facts.decisions)
+  for (const LoggedDecision& decision : facts.decisions)
     decisions.push_back({{"seconds_ago", seconds(now - decision.at)}, {"text", decision.text}});
   const std::string awaited = describe_awaited(membership);
   const json status = {{"schema", 1},

@@ -31,7 +31,7 @@ struct StatusFacts {
   bool secured = false;  ///< uses TLS
   bool saves = false;    ///< keeps its state in MS_RECOVERY_PATH
   Time started;
-  std::deque<Decision> decisions{};  ///< the last ones
+  std::deque<LoggedDecision> decisions{};  ///< the last ones
 };
 
 /// The document of /v1/status.
