@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 namespace lockstep {
@@ -52,6 +55,37 @@ void drain(UniqueFd& fd, std::string& text) {
   }
 }
 
+std::string line_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+// The processes of a tree, one line each, with what each waits for: the reader learns which of them hangs.
+std::string describe_tree(pid_t pid, const std::string& indent = "  ") {
+  const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
+  const auto stat = line_of(folder / "stat");
+  const auto state = stat.substr(std::min(stat.rfind(") "), stat.size()));
+  auto text = fmt::format("{}{} (pid {}): state{}, waits in {}\n", indent, line_of(folder / "comm"), pid,
+                          state.substr(std::min<std::size_t>(1, state.size()), 2), line_of(folder / "wchan"));
+  std::error_code ignored;  // processes and threads end during the listing
+  for (std::filesystem::directory_iterator task(folder / "task", ignored), end; task != end; task.increment(ignored)) {
+    std::ifstream children(task->path() / "children");
+    for (pid_t child = 0; children >> child;) text += describe_tree(child, indent + "  ");
+  }
+  return text;
+}
+
+// Whether the machine itself was slow: the share of time in which processes waited for processors, disks and memory.
+std::string describe_pressure() {
+  std::string text;
+  for (const char* what : {"cpu", "io", "memory"}) {
+    text += fmt::format("  {}: {}\n", what, line_of(std::filesystem::path("/proc/pressure") / what));
+  }
+  return text;
+}
+
 }  // namespace
 
 Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit) {
@@ -62,8 +96,10 @@ Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit) 
   Captured captured;
   while (!child.poll()) {
     if (!wait_for_news(child, captured, deadline)) {
-      fail(ErrorKind::timeout, "process", "{} did not end within {} ms and was killed; it wrote:\n{}{}",
-           options.arguments.front(), limit.count(), captured.out, captured.err);
+      fail(ErrorKind::timeout, "process",
+           "{} did not end within {} ms and was killed; it wrote:\n{}{}\nits processes:\n{}waiting on this machine:\n{}",
+           options.arguments.front(), limit.count(), captured.out, captured.err, describe_tree(child.pid()),
+           describe_pressure());
     }
   }
   child.signal_group(SIGKILL);

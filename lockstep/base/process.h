@@ -109,7 +109,7 @@ struct Captured {
 };
 
 /// Runs a program to its end and collects both streams. When it takes longer than `limit`, it is killed: Error(timeout)
-/// with the output so far.
+/// with the output so far, and with what each of its processes waited for.
 Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr std::chrono::seconds kProgramLimit(60);
+constexpr std::chrono::seconds kProgramLimit(240);  // a limit that only a hang reaches
 
 constexpr const char* kConfig = R"(system:
   work_dir: {0}/out

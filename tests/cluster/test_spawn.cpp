@@ -33,7 +33,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr auto kLong = 60s;
+constexpr auto kLong = 180s;
 
 // What children tell each other and the parent: memory that forks share.
 struct Shared {

@@ -23,7 +23,7 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   options.out = ChildStream::pipe;
   options.err = ChildStream::pipe;
   options.environment = environment_for_mpirun();
-  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  const auto ended = run_and_capture(options, std::chrono::seconds(180));
   EXPECT_FALSE(ended.status.ok());
   EXPECT_EQ(times(ended.out, "saw: [barrier] barrier 2 of group \"world\""), 2u) << ended.out << ended.err;
   EXPECT_EQ(times(ended.out, "rank 1 (pid"), 2u) << ended.out;
@@ -37,7 +37,7 @@ TEST(Mpi, AForkedChildExitsByItself) {
   options.out = ChildStream::pipe;
   options.err = ChildStream::pipe;
   options.environment = environment_for_mpirun();
-  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  const auto ended = run_and_capture(options, std::chrono::seconds(180));
   EXPECT_TRUE(ended.status.ok()) << ended.err;
   EXPECT_EQ(times(ended.out, "no error"), 2u) << ended.out << ended.err;
 }
@@ -49,7 +49,7 @@ TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
   ChildOptions options;
   options.arguments = {launcher, "-n", "2", LOCKSTEP_TEST_RANK_PROGRAM, "abort", "1"};
   options.environment = environment_for_mpirun();
-  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  const auto ended = run_and_capture(options, std::chrono::seconds(180));
   EXPECT_FALSE(ended.status.ok());
   for (const auto* words :
        {"gives rank 0 of 2, but MPI reports rank 0 of 1", "gives rank 1 of 2", "launcher belongs to another MPI"}) {

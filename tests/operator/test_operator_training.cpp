@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <lockstep/base/environment.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/process.h>
 #include <lockstep/operator/job/json_fields.h>
@@ -101,9 +102,11 @@ class OperatorTraining : public testing::Test {
     return text;
   }
 
-  /// What a run without a cluster has.
+  /// What a run without a cluster has. Its environment is as empty as that of a container: variables may choose other
+  /// kernels (OPENBLAS_CORETYPE), and so other last bits.
   std::string undisturbed() {
     ChildOptions run;
+    run.environment = Environment{{"PATH", find(current_environment(), "PATH").value_or("")}, {"HOME", "/root"}};
     run.arguments = {LOCKSTEP_BINARY,
                      "run",
                      "--nproc-per-node",

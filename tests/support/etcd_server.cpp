@@ -18,7 +18,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr std::chrono::seconds kEtcdLimit(60);
+constexpr std::chrono::seconds kEtcdLimit(180);
 
 std::string read_log(const std::filesystem::path& path) {
   std::ifstream in(path);

@@ -339,7 +339,7 @@ std::string hash_with_mpi(const std::string& work_dir) {
   ChildOptions options;
   options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "2", LOCKSTEP_TEST_TRAIN_PROGRAM, file.string()};
   options.environment = test::environment_for_mpirun();
-  const auto ran = run_and_capture(options, std::chrono::seconds(60));
+  const auto ran = run_and_capture(options, std::chrono::seconds(180));
   EXPECT_TRUE(ran.status.ok()) << ran.out << ran.err;
   EXPECT_EQ(cifar10().result(work_dir)["backend"], "mpi");
   return cifar10().hash(work_dir);

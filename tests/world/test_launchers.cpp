@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr auto kLong = std::chrono::seconds(60);
+constexpr auto kLong = std::chrono::seconds(180);
 
 // This process's environment without what a launcher around the tests may have set.
 Environment clean_environment() {

@@ -135,7 +135,7 @@ class EtcdTls : public testing::Test {
     ChildOptions child;
     child.arguments = {"sh", "-ec", kMakeCertificates};
     child.working_directory = folder_.path();
-    const auto made = run_and_capture(child, 60s);
+    const auto made = run_and_capture(child, 180s);
     ASSERT_TRUE(made.status.ok()) << made.err;
     test::EtcdServer::Options options;
     options.scheme = "https";

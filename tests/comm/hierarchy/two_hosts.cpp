@@ -62,7 +62,7 @@ void run(const std::vector<std::string>& command) {
   (*options.environment)["PATH"] += ":/usr/sbin:/sbin";
   Captured ended;
   try {
-    ended = run_and_capture(options, std::chrono::seconds(60));
+    ended = run_and_capture(options, std::chrono::seconds(180));
   } catch (const Error& error) {
     fail(ErrorKind::unsupported, "two_hosts", "{}", error.message());
   }
