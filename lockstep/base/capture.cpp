@@ -96,10 +96,11 @@ Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit) 
   Captured captured;
   while (!child.poll()) {
     if (!wait_for_news(child, captured, deadline)) {
-      fail(ErrorKind::timeout, "process",
-           "{} did not end within {} ms and was killed; it wrote:\n{}{}\nits processes:\n{}waiting on this machine:\n{}",
-           options.arguments.front(), limit.count(), captured.out, captured.err, describe_tree(child.pid()),
-           describe_pressure());
+      fail(
+          ErrorKind::timeout, "process",
+          "{} did not end within {} ms and was killed; it wrote:\n{}{}\nits processes:\n{}waiting on this machine:\n{}",
+          options.arguments.front(), limit.count(), captured.out, captured.err, describe_tree(child.pid()),
+          describe_pressure());
     }
   }
   child.signal_group(SIGKILL);
