@@ -2,6 +2,7 @@
 #include "cli/port.h"
 #include "cli/two_nodes.h"
 #include "cluster/probe.h"
+#include "support/shared_memory.h"
 
 #include <lockstep/base/parse.h>
 
@@ -116,17 +117,6 @@ bool has_stopped_child(pid_t parent) {
     if (stat.find(") T ") != std::string::npos) return true;
   }
   return false;
-}
-
-/// What lies in /dev/shm, but for Open MPI's, which programs of other tests have there meanwhile.
-std::set<std::string> shared_memory() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    const bool of_mpi = name.starts_with("vader_segment.") || name.starts_with("sm_segment.");
-    if (!of_mpi) names.insert(name);
-  }
-  return names;
 }
 
 /// From the first line of a run.
@@ -283,7 +273,7 @@ TEST(Endings, CtrlCAndAClosedTerminalSaveAndEnd) {
 
 TEST(Endings, AKilledRankIsReportedWithItsStepAndCollectiveAndLeavesNothing) {
   const Workbench bench;
-  const auto before = shared_memory();
+  const auto before = shared_memory_names();
   for (const std::string rank : {"0", "1"}) {
     Probe probe;
     auto words = bench.train({"train.epochs=20", "system.work_dir=" + (bench.path() / rank).string()});
@@ -299,13 +289,13 @@ TEST(Endings, AKilledRankIsReportedWithItsStepAndCollectiveAndLeavesNothing) {
     EXPECT_LE(lines_of(ran.err).size(), 24u) << "on one screen";
     EXPECT_TRUE(probe.nobody_left());
   }
-  EXPECT_EQ(shared_memory(), before);
+  EXPECT_EQ(shared_memory_names(), before);
 }
 
 TEST(Endings, AKilledLauncherLeavesNeitherProcessNorPortNorSharedMemory) {
   const Workbench bench;
   const TemporaryFolder folder;  // takes what a killed launcher cannot remove
-  const auto before = shared_memory();
+  const auto before = shared_memory_names();
   Probe probe;
   Words words = bench.train({"train.epochs=100000"});
   words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2"});
@@ -318,7 +308,7 @@ TEST(Endings, AKilledLauncherLeavesNeitherProcessNorPortNorSharedMemory) {
   EXPECT_TRUE(probe.nobody_left());
   // Another program's connection may have got the number in between; that goes again.
   EXPECT_TRUE(wait_until([&] { return can_listen(port); }));
-  EXPECT_EQ(shared_memory(), before);
+  EXPECT_EQ(shared_memory_names(), before);
 }
 
 TEST(Endings, AHostThatVanishesEndsTheJobOnTheOther) {

@@ -12,6 +12,7 @@
 
 #include "comm/suite.h"
 #include "support/ranks.h"
+#include "support/shared_memory.h"
 
 namespace lockstep::test {
 namespace {
@@ -187,12 +188,7 @@ TEST(ShmWork, AForgottenWorkKeepsItsTensorsUntilItIsDone) {
 
 // Every way to move data, killed at some moment: the others end soon, name the rank, and nothing is left behind.
 TEST(ShmFailures, KilledRanksLeaveNothingBehind) {
-  const auto names = [] {
-    std::set<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) all.insert(entry.path().filename());
-    return all;
-  };
-  const auto before = names();
+  const auto before = shared_memory_names();
   for (int victim = 0; victim < 3; ++victim) {
     const auto outcomes = rank_outcomes(3, shm_options(), [&](Rank& self) {
       Group group = self.group();
@@ -218,7 +214,7 @@ TEST(ShmFailures, KilledRanksLeaveNothingBehind) {
     for (const auto& outcome : outcomes) EXPECT_EQ(outcome.ok(), outcome.rank != victim) << describe(outcome);
     EXPECT_EQ(outcomes[static_cast<std::size_t>(victim)].status.signal, SIGKILL);
   }
-  EXPECT_EQ(names(), before);
+  EXPECT_EQ(shared_memory_names(), before);
 }
 
 }  // namespace

@@ -12,10 +12,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <iterator>
 #include <thread>
 
 #include "comm/shm/process_ranks.h"
+#include "support/shared_memory.h"
 
 namespace lockstep::shm::test {
 namespace {
@@ -36,10 +37,9 @@ Error error_of(const Call& call) {
   return Error(ErrorKind::invalid_argument, "test", "no error");
 }
 
-std::set<std::string> files_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
-  return names;
+std::size_t count_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 // Sockets of ours in this network namespace.
@@ -51,14 +51,14 @@ std::size_t sockets() {
 }
 
 TEST(Rendezvous, RanksShareMemoryAndNothingHasAName) {
-  const auto before = files_in("/dev/shm");
+  const auto before = lockstep::test::shared_memory_names();
   run_processes(4, {}, [&](ProcessRank& self) {
     std::int32_t sum = 1 << self.rank();
     auto* const bytes = reinterpret_cast<std::byte*>(&sum);
     ThreadRank rank = self.as_thread_rank();
     rank.run(Kind::all_reduce, DType::int32, ReduceOp::sum, -1, bytes, bytes, 1);
     EXPECT_EQ(sum, 15);
-    EXPECT_EQ(files_in("/dev/shm"), before);
+    EXPECT_EQ(lockstep::test::shared_memory_names(), before);
     EXPECT_EQ(sockets(), 0U);
   });
 }
@@ -66,9 +66,9 @@ TEST(Rendezvous, RanksShareMemoryAndNothingHasAName) {
 TEST(Rendezvous, KeepsOneDescriptorForEachOtherRankAndOneForMemory) {
   const Invitations invitations;
   fork_ranks(3, {}, [&](int rank) {
-    const auto before = files_in("/proc/self/fd").size();
+    const auto before = count_descriptors();
     ProcessRank self(invitations, {.ranks = 3}, rank);
-    EXPECT_EQ(files_in("/proc/self/fd").size(), before + 3);
+    EXPECT_EQ(count_descriptors(), before + 3);
     ThreadRank as_thread = self.as_thread_rank();
     as_thread.run(Kind::barrier, DType::other, ReduceOp::sum, -1, nullptr, nullptr, 0);
   });
