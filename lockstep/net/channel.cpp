@@ -5,6 +5,8 @@
 #include <lockstep/net/reasons.h>
 #include <lockstep/net/stream.h>
 
+#include <fcntl.h>
+
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -74,6 +76,8 @@ struct Channel::State {
     const auto endpoint = tcp().socket().remote_endpoint(gone);
     if (!gone) peer = text_of(endpoint);
     tcp().socket().set_option(asio::ip::tcp::no_delay(true), gone);
+    // A program that this process starts would keep the connection open, and the peer would not see its end.
+    if (tcp().socket().is_open()) ::fcntl(tcp().socket().native_handle(), F_SETFD, FD_CLOEXEC);
   }
   /// From here on the WebSocket has deadlines of its own.
   void use_websocket_deadlines() {
@@ -119,6 +123,11 @@ std::string Channel::own_address() const {
   ErrorCode gone;
   const auto endpoint = state_->tcp().socket().local_endpoint(gone);
   return gone ? "" : endpoint.address().to_string();
+}
+
+int Channel::descriptor() const noexcept {
+  auto& socket = state_->tcp().socket();
+  return socket.is_open() ? socket.native_handle() : -1;
 }
 
 void Channel::set_deadline(Clock::time_point deadline) { state_->deadline = deadline; }

@@ -97,6 +97,9 @@ class Channel {
   Awaitable<std::string> receive();
   Awaitable<void> send(std::string message);
 
+  /// The socket's descriptor, which stays the channel's; -1 before `connect`.
+  int descriptor() const noexcept;
+
   /// Cancels all pending operations. The peer detects the end of the connection.
   void close() noexcept;
 

@@ -157,7 +157,7 @@ std::string reason_of(const boost::system::error_code& error, SSL* tls, const Tl
   if (error == boost::beast::websocket::error::closed) return "it ended the session";
   if (error == boost::beast::websocket::error::message_too_big) return "it sent a message above the limit";
   if (error == boost::beast::websocket::error::upgrade_declined)
-    return "it refused the session; does it have enable_ssl, or is it another program?";
+    return "it refused the session; does it have " + terms.switched_on_by + ", or is it another program?";
   if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit ||
       error == boost::beast::http::error::buffer_overflow) {
     return "it sent a request above the limit";
@@ -172,6 +172,7 @@ std::string reason_of(const boost::system::error_code& error, SSL* tls, const Tl
 bool is_no_http(const boost::system::error_code& error) {
   namespace http = boost::beast::http;
   if (error == http::error::end_of_stream || error == http::error::partial_message) return false;
+  if (error == boost::beast::websocket::error::upgrade_declined) return true;
   return error.category() == make_error_code(http::error::bad_version).category();
 }
 
