@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Breaks a training job at random (kills, stops, partitions, full and slow disks) and compares its final weights with
-# those of a run that nobody touched. The same seed breaks the same things in the same order; docs/recovery.md tells more.
+# those of a run that nobody touched. The same seed breaks the same things in the same order; docs/surviving.md has more.
 #
 #   scripts/chaos.sh SEED [SECONDS [WORKERS]]      default: 120 s, 8 workers; LOCKSTEP_BACKEND=gloo for another backend
 set -euo pipefail

@@ -6,7 +6,7 @@
 # Between hosts the launchers want LOCKSTEP_STORE_SECRET, the same text in the environment of all hosts, or, in a
 # network that is the job's alone, LOCKSTEP_ALLOW_INSECURE=1.
 #
-# host0 is one of the nodes: its launcher holds the store where all of them meet.
+# host0 is one of the nodes: its launcher runs the service where all of them meet.
 CMD=(lockstep run
     --nnodes="${NNODES:-1:4}"
     --nproc_per_node="${NPROC_PER_NODE:-auto}"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A job without MPI that survives the death of its workers and of its scheduler: whoever dies is started again, with the
-# same name, and training goes on where it was. See docs/recovery.md.
+# same name, and training goes on where it was. See docs/scheduler.md#recovery.
 #
 #   MS_RECOVERY_PATH=/path/state bash run_gpu_cluster_recovery.sh DATA_PATH CONFIG [KEY=VALUE ...]
 #

@@ -60,7 +60,7 @@ class Trainer {
 
   /// Trains to the end, from the newest checkpoint if there is one (checkpoint.resume). A module that the program gave
   /// then has the trained weights; so has the result. Writes the files that run.h lists. Ranks that are lost during
-  /// training are replaced if the launcher does so (docs/recovery.md).
+  /// training are replaced if the launcher does so (docs/surviving.md).
   train::RunResult train();
 
   /// The metrics over the test split, with the weights at the end of train(); before train(), with those of resume(),

@@ -180,7 +180,7 @@ std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfi
   return fmt::format(
       " data.batch_size counts the pictures of each rank, so all ranks together have more or fewer of them when their "
       "number changes. With data.global_batch_size={} in place of data.batch_size (null on the command line) the run "
-      "goes on with any number of ranks (docs/elastic.md).",
+      "goes on with any number of ranks (docs/surviving.md).",
       batch->before);
 }
 

@@ -1,4 +1,4 @@
-// Recovery of a run: it continues in the same processes after some of its ranks were lost (docs/recovery.md).
+// Recovery of a run: it continues in the same processes after some of its ranks were lost (docs/surviving.md).
 #pragma once
 
 #include <lockstep/base/injected_fault.h>
