@@ -29,7 +29,7 @@ int Life::count_hung() const {
 }
 
 void Life::count_fault(Fault fault, const std::string& what) {
-  ++outcome_.faults[static_cast<std::size_t>(fault)];
+  ++outcome_.faults[name(fault)];
   note("FAULT: " + what);
 }
 

@@ -2,9 +2,9 @@
 // network and disk, with faults. One seed decides everything.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <string>
 
 namespace lockstep::simulation {
@@ -30,8 +30,8 @@ struct Outcome {
   std::string violation;  ///< what must never happen, with the time; empty: nothing did
   std::string end;        ///< "completed", or why the job was given up
   std::uint64_t events = 0;
-  std::uint64_t digest = 0;  ///< of all inputs and outputs, to compare two runs of a seed
-  std::array<int, kFaults> faults{};
+  std::uint64_t digest = 0;                       ///< of all inputs and outputs, to compare two runs of a seed
+  std::map<std::string, std::uint64_t> faults{};  ///< by their names
 };
 
 /// `trace`: nullptr, or where the life is written as a readable sequence.

@@ -11,10 +11,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_SECONDS = 60  # for the lives of one mistake
 
-DECISIONS, ADMISSION = "decisions.cpp", "admission.cpp"
-MEMBERSHIP, SAVED = "membership.cpp", "service/saved_state.cpp"
-SERVICE, SESSION = "service/service.cpp", "session/session.cpp"
-# What is wrong, the file below lockstep/membership/, what stands there, and what takes its place.
+DECISIONS, ADMISSION = "membership/decisions.cpp", "membership/admission.cpp"
+MEMBERSHIP, SAVED = "membership/membership.cpp", "membership/service/saved_state.cpp"
+SERVICE, SESSION = "membership/service/service.cpp", "membership/session/session.cpp"
+NODES, NODE = "cluster/elastic/node_service.cpp", "cluster/elastic/node_session.cpp"
+RULES, SAVED_JOB = "cluster/elastic/decide.cpp", "cluster/elastic/saved_job.cpp"
+# What is wrong, the file below lockstep/, what stands there, and what takes its place.
 MUTANTS = [
     ("ranks are given before all have registered", DECISIONS, "static_cast<int>(membership.members.size()) == membership.wanted &&",
      "static_cast<int>(membership.members.size()) >= membership.wanted - 1 &&"),
@@ -79,10 +81,37 @@ MUTANTS = [
     ("an answer of a former holder counts", ADMISSION, "applicant.challenged && applicant.challenged_life == holder.life;",
      "applicant.challenged.has_value();"),
     ("a worker that hangs goes on", SESSION, "if (!state_.again && !state_.leave) outputs_", "if (false) outputs_"),
+    ("a restart is not counted", NODES, "    ++state.restarts;\n", ""),
+    ("one restart more than allowed", RULES, "state_.restarts >= policy_.max_restarts)", "state_.restarts > policy_.max_restarts)"),
+    ("a job is not saved", NODES, "  if (changed) outputs_.emplace(outputs_.begin(), SaveJob{job.name});\n", ""),
+    ("a job is saved after its nodes have seen it", NODES, "outputs_.emplace(outputs_.begin(), SaveJob{job.name});", "outputs_.emplace_back(SaveJob{job.name});"),
+    ("replacements are not counted", NODES, "    job.replaced += node.answer.granted ? 1 : 0;\n", ""),
+    ("a wish that arrives twice counts twice", NODES, "const bool is_new = wish.number > node.answer.number;", "const bool is_new = true;"),
+    ("heartbeats of a launcher do not count", NODES, "  node.heard = now_;\n  const bool changed", "  const bool changed"),
+    ("the time in which the service stood still counts", NODES, "  if (now_ - before < kStandstill) return;\n", "  return;\n"),
+    ("the secret of launchers is not compared", NODES, "if (!state_.secret.empty() && !is_proof(", "if (false && !is_proof("),
+    ("a launcher of another service is admitted", NODES, "node != job->second.nodes.end() && node->second.life == hello.life",
+     "node != job->second.nodes.end()"),
+    ("ranks meet where those of the last round did", NODES, "  job.meeting.reset();\n", ""),
+    ("two nodes get one place", NODES, "    ++place.node;\n", ""),
+    ("members are forgotten", NODES, "std::find(job.members.begin(), job.members.end(), ticket) == job.members.end()", "true"),
+    ("a replaced node is not shown that it is", NODES, "view.replaced = is_replaced(job.state, ticket);", "view.replaced = false;"),
+    ("views are sent once", NODES, "  node.sent.reset();\n", ""),
+    ("the end of a round is not shown", NODES, "    if (node.sent == view) continue;\n", "    if (node.sent && node.sent->job.round == view.job.round && node.sent->meeting) continue;\n"),
+    ("the number of restarts is not saved", SAVED_JOB, "job.state = state_from(value.at(\"state\"));", "job.state = state_from(value.at(\"state\"));\n  job.state.restarts = 0;"),
+    ("replacements are not saved", SAVED_JOB, "job.replaced = integer_of<int>(value.at(\"replaced\"));", "job.replaced = 0;"),
+    ("launchers are not saved with their lives", SAVED_JOB, "  value.at(\"life\").get_to(node.life);\n", ""),
+    ("the ends of ranks are reported once", NODE, "  if (session_.ended) send(*session_.ended);\n", ""),
+    ("the rendezvous is published once", NODE, "  if (session_.meet) send(*session_.meet);\n", ""),
+    ("a wish is sent once", NODE, "  if (!is_answered(session_)) send(ReplacementWish{session_.wishes});\n", ""),
+    ("a launcher does not say what its ranks do", NODE, "    session_.report = report;\n", ""),
+    ("a new round begins while ranks of the last one run", RULES, "  if (unsettled != nullptr) return {};\n", ""),
+    ("a lost node is not noticed", RULES, "bool is_lost(const NodeView& node) { return !node.alive && !has_left(node); }", "bool is_lost(const NodeView& /*node*/) { return false; }"),
 ]
 
-SOURCES = ["lockstep/membership/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "messages.cpp", SAVED, SERVICE, SESSION)]
-SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "life", "promises", "service_process", "simulate", "training", "wires", "worker_process")]
+SOURCES = ["lockstep/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "membership/messages.cpp", SAVED, SERVICE, SESSION)]
+SOURCES += [f"lockstep/cluster/{name}.cpp" for name in ("elastic/decide", "elastic/job_state", "elastic/node_messages", "elastic/node_service", "elastic/node_session", "elastic/rank_ends", "elastic/saved_job", "failure", "report")]
+SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "launchers", "life", "promises", "service_process", "simulate", "training", "wires", "worker_process")]
 FLAGS = "-std=c++20 -O1 -I include -I . -I tests -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -DSPDLOG_SHARED_LIB -DFMT_SHARED".split()
 LIBRARIES = "-lfmt -lspdlog -lyaml-cpp -lcrypto".split()
 
@@ -99,7 +128,7 @@ def compiled(source, target):
 
 
 def main():
-    unknown = [name for name, file, old, _ in MUTANTS if (ROOT / "lockstep/membership" / file).read_text().count(old) != 1]
+    unknown = [name for name, file, old, _ in MUTANTS if (ROOT / "lockstep" / file).read_text().count(old) != 1]
     if unknown:
         sys.exit("these mistakes have no place in the code, or several: " + "; ".join(unknown))
     base = sorted((ROOT / sys.argv[1] / "rooms/base").rglob("*.o"))
@@ -110,13 +139,14 @@ def main():
         print(f"{'lives':>8}  mistake, and what was found")
         survivors = []
         for number, (title, file, old, new) in enumerate(MUTANTS):
-            source = "lockstep/membership/" + file
+            source = "lockstep/" + file
             mutant = folder / f"mutant_{number}.cpp"
             mutant.write_text((ROOT / source).read_text().replace(old, new))
             others = base + [path for each, path in objects.items() if each != source]
             program = folder / "simulate"
             run(["g++", *others, compiled(mutant, folder / "mutant.o"), *LIBRARIES, "-o", program])
-            done = subprocess.run([program, "--lives", "1000000", "--seconds", str(MOST_SECONDS), "--seed", "1"], capture_output=True, text=True)
+            kind = "--launchers" if file.startswith("cluster") else "--workers"
+            done = subprocess.run([program, kind, "--lives", "1000000", "--seconds", str(MOST_SECONDS), "--seed", "1"], capture_output=True, text=True)
             found = re.search(r"^life (\d+): (.*)$", done.stdout, re.M)
             crashed = done.returncode not in (0, 1)
             if found or crashed:

@@ -6,6 +6,7 @@
 #include <lockstep/membership/session/session.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
