@@ -7,12 +7,11 @@ breaks the same things in the same order.
 
 With --plain, one launcher runs as without flags: at most three ranks are killed or paused, and any number of helpers.
 
-With two launchers, each has half of the ranks, and either may be killed; it is then started again. The second takes its
-own place, while the ranks of the first go on from memory; when the first is killed, the second holds the store of the
-job, and a new round begins. With two hosts, each launcher is in a network namespace (which needs root and iproute2), and
-the cable between them is at times unplugged for some seconds; only the second launcher is killed then, because the loss
-of the first in a cut network is one that a job of two does not survive. What scripts/chaos.sh is to
-a job with a scheduler, this is to one without."""
+With two launchers, each has half of the ranks, and either may be killed; it is then started again. The job's state is in
+an etcd that the script starts. The ranks of the launcher with node 0 go on from memory when the other one is killed; when
+it is killed itself, a new round begins. With two hosts, each launcher is in a network namespace (which needs root and
+iproute2), and the cable between them is at times unplugged for some seconds; only the second launcher is killed then,
+because etcd is on the first host. What scripts/chaos.sh is to a job with a scheduler, this is to one without."""
 
 import argparse
 import collections
@@ -98,26 +97,34 @@ class Job:
         train = ["train", "--config", folder / "run.yaml", f"train.epochs={epochs}"]
         flags = [] if args.plain else ["--max-restarts", "100000"]
         flags += ["--nproc-per-node", str(args.ranks // args.launchers)]
+        self.etcd = None
         if args.launchers > 1:
-            flags += ["--nnodes", str(args.launchers), "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                      f"{hosts.address(0)}:{self.port}"]
+            self.start_etcd()
+            flags += ["--nnodes", str(args.launchers), "--rdzv-backend", "etcd", "--rdzv-id", "chaos", "--rdzv-endpoint",
+                      f"{hosts.address(0)}:{self.port}", "--rdzv-conf", "read_timeout=10"]
         self.command = [str(word) for word in [args.build / "lockstep", "run", *flags, args.build / "lockstep", *train]]
         self.launchers = [None] * args.launchers
         self.starts = 0
         self.started = 0.0
 
+    def start_etcd(self):
+        clients, peers = (f"http://{self.hosts.address(0)}:{port}" for port in (self.port, free_port()))
+        command = ["etcd", "--data-dir", str(self.folder / "etcd"), "--log-level", "error", "--listen-client-urls", clients,
+                   "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+                   "--initial-cluster", f"default={peers}"]
+        log = open(self.folder / "etcd.log", "ab")
+        self.etcd = subprocess.Popen(self.hosts.on(0, command), stdout=log, stderr=log)
+
     def start(self, number):
         log = open(self.folder / f"launcher.{number}.log", "ab")
-        # The first opens the store of the job, and joins it again where the second holds it.
-        conf = ["--rdzv-conf", f"is_host={1 if number == 0 else 0}"] if self.args.launchers > 1 else []
-        command = self.hosts.on(number, self.command[:2] + conf + self.command[2:])
-        environment = {**os.environ, "LOCKSTEP_STORE_SECRET": str(self.port), "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
+        command = self.hosts.on(number, self.command)
+        environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
         self.launchers[number] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
         self.started = time.monotonic()
 
     def tend(self):
-        """Starts again what was killed, and a launcher that a partition has cut off from the store. The exit codes once
+        """Starts again what was killed, and a launcher that a partition has cut off from etcd. The exit codes once
         all launchers have ended by themselves."""
         for number, launcher in enumerate(self.launchers):
             cut_off = number > 0 and self.hosts.names and launcher and launcher.poll() and self.launchers[0].poll() is None
@@ -183,6 +190,9 @@ class Job:
             if launcher and launcher.poll() is None:
                 launcher.terminate()
                 launcher.wait()
+        if self.etcd:
+            self.etcd.kill()
+            self.etcd.wait()
 
 
 def prepare(args, folder):
@@ -288,8 +298,6 @@ class Strikes:
             return self.unplug(1.5 * length)
         if kind == 9 and self.args.launchers > 1:
             launcher = 1 if self.args.hosts > 1 else self.random.randrange(2)
-            if time.monotonic() < self.job.started + 10:  # it has no copy of the store yet, perhaps
-                return self.say("(a launcher has just been started)")
             self.counts[f"kills of launcher {launcher}"] += 1
             self.say(f"kill launcher {launcher}")
             self.job.launchers[launcher].kill()

@@ -179,8 +179,8 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
   add("--master-addr,--master_addr", flags.master_addr, "Address of node 0 (static)", "HOST");
   add("--master-port,--master_port", flags.master_port, "Port of the rendezvous on node 0 (default: 29500)", "PORT");
   add("--rdzv-backend,--rdzv_backend", flags.rdzv_backend,
-      "static (nodes with given numbers; default), c10d (one of the launchers holds the rendezvous store), etcd (an "
-      "etcd does, so that any launcher may be lost)",
+      "static (nodes with given numbers; default), c10d (the launcher on the host of the endpoint runs the job's "
+      "service), etcd (any of them does, with its state in etcd, so that each launcher may be lost)",
       "NAME");
   add("--rdzv-endpoint,--rdzv_endpoint", flags.rdzv_endpoint,
       "The rendezvous of the nodes, the same on all of them (port by default: 29400 for c10d, 2379 for etcd, of which "
@@ -201,7 +201,7 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "can, as 'lockstep train' does) or restart (all ranks are restarted, as --max-restarts allows)",
       "WHAT");
   add("--monitor-interval,--monitor_interval", flags.monitor_interval,
-      "Seconds from one look at the job to the next (default: 0.1)", "SECONDS");
+      "Accepted for torchrun's command lines, without effect: ends of ranks and messages are events", "SECONDS");
   add("--local-addr,--local_addr", flags.local_addr, "Address at which the other nodes reach this one", "HOST");
 }
 

@@ -2,6 +2,7 @@
 // several.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/spawn.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>
@@ -11,16 +12,14 @@
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agent.h>
-#include <lockstep/cluster/elastic/agents_store.h>
-#include <lockstep/cluster/elastic/etcd_store.h>
-#include <lockstep/cluster/elastic/key_value_store.h>
+#include <lockstep/cluster/elastic/etcd_rendezvous.h>
+#include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/launch.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -33,25 +32,29 @@ namespace {
 namespace elastic = cluster::elastic;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kShortestLease(3000);
+constexpr std::chrono::seconds kShortestLease(2);
 constexpr std::uint16_t kC10dPort = 29400;  // the default of torch.distributed.run
 
-milliseconds parse_monitor_interval(const std::string& text) {
+/// torchrun's agents look at their ranks at this interval. Here ends and messages are events.
+void check_monitor_interval(const std::string& text) {
   constexpr double kHour = 3600;
   const auto seconds = parse_number(text);
-  if (!seconds || *seconds <= 0 || *seconds > kHour) {
-    refuse("--monitor_interval must be a number of seconds above 0, at most {}; got '{}'", kHour, text);
-  }
-  return milliseconds(std::max(1L, std::lround(*seconds * 1000)));
+  if (seconds && *seconds > 0 && *seconds <= kHour) return;
+  refuse("--monitor_interval must be a number of seconds above 0, at most {}; got '{}'", kHour, text);
 }
 
 elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, int processes) {
+  check_monitor_interval(flags.monitor_interval);
   const auto nodes = node_count_of(flags);
   const auto max_restarts = flags.max_restarts.value_or(0);
   if (max_restarts < 0 || max_restarts > std::numeric_limits<int>::max()) {
     refuse("--max_restarts {} must not be negative", max_restarts);
   }
   elastic::AgentOptions options;
+  if (flags.rdzv_id.size() > elastic::kLongestName || cut_text(flags.rdzv_id, elastic::kLongestName) != flags.rdzv_id) {
+    refuse("--rdzv_id '{}' must be a printable text of at most {} bytes", cut_text(flags.rdzv_id),
+           elastic::kLongestName);
+  }
   if (!flags.rdzv_id.empty()) options.job = flags.rdzv_id;
   options.policy.min_nodes = nodes.least;
   options.policy.max_nodes = nodes.most;
@@ -61,9 +64,8 @@ elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, i
   options.policy.last_call = conf.last_call_timeout;
   options.policy.replace_timeout = conf.replace_timeout;
   options.policy.heartbeat_limit = conf.keep_alive_interval * conf.keep_alive_max_attempt;
-  options.pace.heartbeat = conf.keep_alive_interval;
-  options.pace.look = std::min(parse_monitor_interval(flags.monitor_interval), options.pace.heartbeat);
-  options.close_timeout = conf.close_timeout;
+  options.heartbeat = conf.keep_alive_interval;
+  options.join_limit = conf.join_timeout;
   options.node.ranks = processes;
   return options;
 }
@@ -98,25 +100,27 @@ elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf
   return {.host = endpoint->host, .port = endpoint->port, .is_host = is_host};
 }
 
-elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+elastic::NodeRendezvous open_at_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
   if (conf.is_host) refuse("--rdzv_conf is_host is for --rdzv_backend c10d: no node holds an etcd");
   auto etcd = elastic::etcd_options(flags.rdzv_endpoint, flags.rdzv_id, conf.of_backend);
   if (conf.read_timeout) etcd.timeout = *conf.read_timeout;
   if (flags.node_rank) options.node.given_rank = given_node_rank(flags);
-  const auto store = std::make_shared<elastic::EtcdStore>(etcd);
-  const auto server = store->server();
+  const auto server = elastic::find_server(etcd);
   options.address = flags.local_addr.empty() ? elastic::address_for_others(server.host, server.port) : flags.local_addr;
   options.node.host = elastic::name_of_host(options.address);
-  return store;
+  const auto lease = std::max(std::chrono::ceil<std::chrono::seconds>(options.policy.heartbeat_limit), kShortestLease);
+  // Etcd may be away for so long, and then the lease of a lost launcher has to expire.
+  options.service_limit = etcd.timeout + 2 * lease;
+  return elastic::open_etcd(etcd, options.address, elastic::addresses_of(options.address), lease);
 }
 
-/// Opens the store of the job, and sets the `options` that depend on its location.
-elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+/// Opens the rendezvous of the launchers, and sets the `options` that depend on its location.
+elastic::NodeRendezvous open_rendezvous(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
   if (is_one_node(flags)) {
     options.node.host = elastic::name_of_host(options.address);
-    return std::make_shared<elastic::MemoryStore>();
+    return elastic::open_on_one_node();
   }
-  if (flags.rdzv_backend == "etcd") return open_etcd(flags, conf, options);
+  if (flags.rdzv_backend == "etcd") return open_at_etcd(flags, conf, options);
   if (!conf.of_backend.empty()) {
     refuse("--rdzv_conf {} is for --rdzv_backend etcd, and this is {}", conf.of_backend.begin()->first,
            flags.rdzv_backend);
@@ -124,26 +128,22 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   auto endpoint =
       flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
   endpoint.allow_insecure = conf.allow_insecure;
-  const auto own_host = [&] {
-    return flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
-  };
-  elastic::StoreLimits limits{conf.join_timeout, conf.read_timeout.value_or(milliseconds(10'000))};
-  limits.lease = std::min(std::max(options.policy.heartbeat_limit, kShortestLease), limits.call / 2);
-  const auto opened = elastic::open_c10d(endpoint, own_host, limits);
-  options.address = own_host();
+  options.service_limit = conf.read_timeout.value_or(milliseconds(10'000));
+  auto meeting = elastic::open_c10d(endpoint);
+  options.address =
+      flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
   options.node.host = elastic::name_of_host(options.address);
-  options.node.holds_store = opened.held_here;
-  options.store_has_holder = true;
-  return opened.store;
+  options.node.runs_service = meeting.held_here;
+  return meeting;
 }
 
 /// nullopt: the connection to the other nodes is lost, and they may continue.
 std::optional<cluster::LaunchResult> take_part(const NodeFlags& flags, const RdzvConf& conf,
                                                const cluster::LaunchOptions& launch) {
   auto options = options_of(flags, conf, launch.processes);
-  const auto store = open_store(flags, conf, options);
+  const auto meeting = open_rendezvous(flags, conf, options);
   try {
-    return elastic::run_agent(launch, options, store);
+    return elastic::run_agent(launch, options, meeting);
   } catch (const elastic::CutOff& error) {
     fmt::print(
         stderr,

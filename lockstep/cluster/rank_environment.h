@@ -20,6 +20,7 @@ struct LaunchOptions;
 struct OwnStoreAddress {
   std::string place;   ///< "127.0.0.1:4711"; empty: no store
   std::string secret;  ///< both sides prove that they have it
+  bool operator==(const OwnStoreAddress&) const = default;
 };
 
 /// The address of the job service for ranks (replace/job_service.h). A plain value for their environment.
@@ -28,6 +29,7 @@ struct ServiceAddress {
   std::uint16_t port = 0;
   std::string secret;      ///< both sides prove that they have it
   bool encrypted = false;  ///< it uses TLS, and both sides present a certificate
+  bool operator==(const ServiceAddress&) const = default;
 };
 
 /// The parameters that all ranks of one start share.

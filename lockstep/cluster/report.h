@@ -43,6 +43,7 @@ struct Death {
   int signal = 0;
   bool of_memory = false;
   std::optional<std::int64_t> step{};  ///< the last completed step
+  bool operator==(const Death&) const = default;
 };
 
 /// Such an end; nullopt for others (a SIGKILL sent by a user or process, an exit code) and where the progress is not

@@ -2,7 +2,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/elastic/stay.h>
 #include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/failure.h>

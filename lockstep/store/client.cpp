@@ -20,7 +20,6 @@ std::string result_of(const std::string& body) {
   answer.number();
   const auto status = static_cast<Status>(answer.number());
   if (status == Status::done) return std::string(answer.rest());
-  if (status == Status::elsewhere) throw Elsewhere("the store is led by another process");
   throw std::runtime_error("the store refuses a request: " + std::string(answer.text()));
 }
 

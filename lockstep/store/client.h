@@ -43,12 +43,6 @@ class NobodyListens : public Unreachable {
   using Unreachable::Unreachable;
 };
 
-/// The store is led by another process (Status::elsewhere).
-class Elsewhere : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// A request was not answered in time.
 class Overdue : public std::runtime_error {
  public:
@@ -72,7 +66,7 @@ class Client {
   ~Client();
 
   /// Sends a request and returns its result. Without a `deadline` it waits as long as the connection lasts. Throws
-  /// Overdue, Unreachable, Elsewhere, and std::runtime_error with the store's reason when the store refuses the
+  /// Overdue, Unreachable, and std::runtime_error with the store's reason when the store refuses the
   /// request.
   std::string ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline);
 

@@ -50,11 +50,6 @@ MessageWriter& MessageWriter::append(const MessageWriter& other) {
   return *this;
 }
 
-MessageWriter& MessageWriter::raw(std::string_view fields) {
-  body_ += fields;
-  return *this;
-}
-
 std::string MessageWriter::message() const {
   if (body_.size() > kMostMessageBytes) {
     throw BadMessage(

@@ -29,20 +29,11 @@ enum class Operation : std::uint64_t {
   wait,         ///< number of keys, keys -> nothing, once all exist
   count,        ///< -> number of keys
   cancel,       ///< number of a pending request to cancel; has no answer
-  look_up,      ///< number of keys, keys -> for each of them 1 and its value, or 0
-
-  // Operations of stores with copies (replica.h); their other processes accept only `look_up` and `cancel`.
-  once,  ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
-  stand,     ///< -> Standing
-  follow,    ///< Follower -> Copied, once there is a change, or soon
-  vote,      ///< Candidate -> 1 if this member votes for it
-  announce,  ///< Announcement -> nothing
 };
 
 enum class Status : std::uint64_t {
   done,
-  refused,    ///< the result is the reason as text
-  elsewhere,  ///< another process leads the store
+  refused,  ///< the result is the reason as text
 };
 
 /// Received bytes are not a valid message of this protocol, or the message is too long.
@@ -59,8 +50,6 @@ class MessageWriter {
   MessageWriter& keys(const std::vector<std::string>& keys);
   /// Appends the fields of another writer.
   MessageWriter& append(const MessageWriter& other);
-  /// Appends fields that are encoded already.
-  MessageWriter& raw(std::string_view fields);
   const std::string& body() const { return body_; }
   /// The message, with its length in front. BadMessage when it is longer than the other side accepts.
   std::string message() const;

@@ -12,8 +12,6 @@
 
 namespace lockstep::store {
 
-class Replica;
-
 struct StoreServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
@@ -22,9 +20,6 @@ struct StoreServerOptions {
   /// Encrypts all connections and accepts only clients with a certificate. No effect on loopback addresses alone, which
   /// no other host reaches. nullptr: no encryption.
   std::shared_ptr<const net::PeerTls> tls{};
-
-  /// The copy to serve, for a store with several copies, instead of a store of its own.
-  std::shared_ptr<Replica> replica{};
 
   /// The time limits of the whole handshake, and of receiving a message once its first byte has arrived.
   std::chrono::milliseconds hello_limit = std::chrono::seconds(10);

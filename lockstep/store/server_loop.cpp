@@ -3,7 +3,6 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/store/peer_user.h>
-#include <lockstep/store/replica.h>
 #include <lockstep/store/server_loop.h>
 #include <lockstep/world/host_addresses.h>
 
@@ -34,7 +33,6 @@ using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
 constexpr std::size_t kMostInVain = 4096;  // accepted bytes from a refused client; our own clients had fewer in transit
 constexpr milliseconds kPauseWithoutDescriptors(200);
-constexpr milliseconds kTick(20);  // for a store with copies
 
 /// Thrown to close a connection. `what` is the reason for the log; empty: no log line.
 class Unwelcome : public std::runtime_error {
@@ -101,7 +99,6 @@ void ServerLoop::run() {
         serve(id, event.events);
       }
     }
-    if (options_.replica) send_answers(options_.replica->tick(Clock::now()));
     drop_broken();
     drop_overdue();
     refusals_.tick(Clock::now());
@@ -310,7 +307,7 @@ void ServerLoop::hear_requests(Id id, Peer& peer) {
   std::size_t read = 0;
   while (const auto body = first_body(std::string_view(peer.in).substr(read))) {
     read += bytes_of_message(*body);
-    send_answers(options_.replica ? options_.replica->request(id, *body, Clock::now()) : values_.request(id, *body));
+    send_answers(values_.request(id, *body));
   }
   peer.in.erase(0, read);
   if (peer.in.empty()) {
@@ -387,7 +384,6 @@ void ServerLoop::drop(Id id, const std::string& why) {
   set_deadline(id, found->second, std::nullopt);
   strangers_.erase(id);
   values_.forget(id);
-  if (options_.replica) options_.replica->forget(id);
   peers_.erase(found);
 }
 
@@ -412,7 +408,6 @@ int ServerLoop::poll_timeout() const {
   const auto sooner = [&](Time time) { next = next ? std::min(*next, time) : time; };
   if (!deadlines_.empty()) sooner(deadlines_.begin()->first);
   if (!listening_ && !strangers_.empty()) sooner(peers_.at(*strangers_.begin()).came + options_.shortest_stay);
-  if (options_.replica && options_.replica->is_busy()) sooner(Clock::now() + kTick);
   if (!next) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));

@@ -62,35 +62,11 @@ std::vector<Answer> Values::request(std::uint64_t connection, std::string_view b
     case Operation::check: say(done(number, has_all(read_keys(fields)) ? 1 : 0)); break;
     case Operation::wait: begin_wait(asker, {read_keys(fields), 0, false}, answers); break;
     case Operation::count: say(done(number, values_.size())); break;
-    case Operation::look_up: say(look_up(number, read_keys(fields))); break;
     case Operation::cancel: cancel({connection, fields.number()}); break;
     default: throw BadMessage(fmt::format("there is no operation {}", static_cast<std::uint64_t>(operation)));
   }
   fields.expect_end();
   return answers;
-}
-
-std::string Values::look_up(std::uint64_t request, const std::vector<std::string>& keys) const {
-  auto answer = answer_to(request, Status::done);
-  for (const auto& key : keys) {
-    const auto found = values_.find(key);
-    answer.number(found == values_.end() ? 0 : 1);
-    if (found != values_.end()) answer.text(found->second);
-  }
-  return answer.message();
-}
-
-const std::string* Values::find(const std::string& key) const {
-  const auto found = values_.find(key);
-  return found == values_.end() ? nullptr : &found->second;
-}
-
-void Values::assign(const std::string& key, std::optional<std::string> value) {
-  if (value) {
-    values_[key] = std::move(*value);
-  } else {
-    values_.erase(key);
-  }
 }
 
 void Values::forget(std::uint64_t connection) {

@@ -29,11 +29,6 @@ class Values {
   /// Drops the requests of a connection that ended.
   void forget(std::uint64_t connection);
 
-  /// The value of a key, valid until the key's next change; nullptr: no such key.
-  const std::string* find(const std::string& key) const;
-  /// Sets or removes (nullopt) a key for which no request waits.
-  void assign(const std::string& key, std::optional<std::string> value);
-
   /// The number of requests that wait for a key.
   std::size_t waiting() const { return waits_.size(); }
 
@@ -53,7 +48,6 @@ class Values {
   void begin_wait(const Asker& asker, Wait wait, Answers& answers);
   void go_on(const Asker& asker, Answers& answers);
   void cancel(const Asker& asker);
-  std::string look_up(std::uint64_t request, const std::vector<std::string>& keys) const;
   bool has_all(const std::vector<std::string>& keys) const;
 
   std::unordered_map<std::string, std::string> values_;

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <lockstep/base/base64.h>
-#include <lockstep/base/parse.h>
 
 #include <future>
 #include <memory>
@@ -53,7 +52,7 @@ class EtcdJobs : public testing::Test {
   }
   void finish() const { write_file(finish_file(), ""); }
 
-  void expect_other_goes_on(bool coordinator_is_killed) const;
+  void expect_other_goes_on(bool service_is_killed) const;
 
   /// What etcd has under the keys of this test's job, with the given beginning of what follows its name.
   static nlohmann::json find_keys(const std::string& beginning);
@@ -106,15 +105,15 @@ TEST_F(EtcdJobs, RanksOfTwoNodesTrain) {
   EXPECT_THAT(first.said() + second.said(), HasSubstr("[rank 0] replicas on 2 rank(s) are equal\n"));
 }
 
-void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
+void EtcdJobs::expect_other_goes_on(bool service_is_killed) const {
   Agent first = start_waiting(flags("1:2"));
-  // Whoever begins the job coordinates it; the other one comes once it has.
+  // Whoever comes first runs the service; the other one comes once it does.
   ASSERT_TRUE(when_keys("state", [](const nlohmann::json& keys) { return !keys.empty(); }));
   Agent second = start_waiting(flags("1:2"));
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
-  Agent& victim = coordinator_is_killed ? first : second;
-  Agent& other = coordinator_is_killed ? second : first;
+  Agent& victim = service_is_killed ? first : second;
+  Agent& other = service_is_killed ? second : first;
   victim.kill(SIGKILL);
   EXPECT_EQ(victim.wait(), (ExitStatus{0, SIGKILL}));
   ASSERT_TRUE(other.says("world 1\n")) << other.said();
@@ -123,9 +122,9 @@ void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
   EXPECT_THAT(other.said(), HasSubstr("was lost: no heartbeat for 2.5 s"));
 }
 
-TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(true); }
+TEST_F(EtcdJobs, TheOtherGoesOnWhenTheOneWithTheServiceIsKilled) { expect_other_goes_on(true); }
 
-TEST_F(EtcdJobs, ThoroughTheCoordinatorGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(false); }
+TEST_F(EtcdJobs, ThoroughTheOneWithTheServiceGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(false); }
 
 TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   Agent first = start_waiting(flags("2"));
@@ -137,21 +136,9 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   std::this_thread::sleep_for(3s);  // no order, but what is tested: longer than a launcher may be silent, 2.5 s
   etcd_->start();
   etcd_->wait_until_ready();
-  // Both have given six signs of life since, half a second apart: somebody lost would have been found.
-  const auto signs_of_life = [&](const nlohmann::json& keys) {
-    std::vector<std::int64_t> signs;
-    for (const auto& key : keys) signs.push_back(parse_integer(key.value("version", "0")).value_or(0));
-    return signs;
-  };
-  std::vector<std::int64_t> before;
-  ASSERT_TRUE(when_keys("heartbeat/", [&](const nlohmann::json& keys) {
-    before = signs_of_life(keys);
-    return before.size() == 2;
-  }));
-  ASSERT_TRUE(when_keys("heartbeat/", [&](const nlohmann::json& keys) {
-    const auto now = signs_of_life(keys);
-    return now.size() == 2 && now[0] >= before[0] + 6 && now[1] >= before[1] + 6;
-  }));
+  // One of them runs the service again; then somebody lost would be found within 2.5 s.
+  ASSERT_TRUE(when_keys("service", [](const nlohmann::json& keys) { return keys.size() == 1; }));
+  std::this_thread::sleep_for(4s);
   finish();
   for (Agent* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();

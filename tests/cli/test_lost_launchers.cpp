@@ -1,10 +1,9 @@
-// Jobs that outlive each of their launchers, also the one that opened their store: the same tests with a store of
-// Lockstep's own and with etcd.
+// The loss of launchers, also of the one that runs the job's service: with etcd the job outlives each of them; without
+// it the job ends, and the same command goes on from the newest checkpoint.
 #include "cli/elastic_nodes.h"
 #include "cli/port.h"
 #include "cli/replaced_ranks.h"
 #include "cli/supervised_job.h"
-#include "cli/two_nodes.h"
 #include "support/etcd_server.h"
 
 #include <fmt/format.h>
@@ -23,6 +22,7 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -31,12 +31,13 @@ constexpr const char* kSlowRank0 = "LOCKSTEP_FAULT=rank=0,step=1,action=slow,ms=
 const Words kTraining = keys_with({"train.epochs=40", "checkpoint.every_steps=2"});
 
 /// The launchers of one job, in the order of their start.
-class LostLaunchers : public testing::TestWithParam<std::string> {
+class LostLaunchers : public testing::Test {
  protected:
-  void SetUp() override {
-    if (GetParam() != "etcd") return;
-    if (const auto why = EtcdServer::obstacle()) GTEST_SKIP() << *why;
+  /// False where there can be none.
+  bool start_etcd() {
+    if (EtcdServer::obstacle()) return false;
     etcd_.emplace();
+    return true;
   }
 
   Words rendezvous() const {
@@ -54,7 +55,7 @@ class LostLaunchers : public testing::TestWithParam<std::string> {
     launchers_.push_back(std::make_unique<Agent>(Agent::of_command(words)));
   }
 
-  /// Starts a job of two nodes, and spares; once they have trained a little, its node 0, which holds the store.
+  /// Starts a job of two nodes, and spares; once they have trained a little, its node 0, which runs the service.
   Agent* train(int launchers) {
     for (int i = 0; i < launchers; ++i) add_launcher();
     return has_trained(5) ? node(0) : nullptr;
@@ -103,14 +104,16 @@ class LostLaunchers : public testing::TestWithParam<std::string> {
   std::vector<std::unique_ptr<Agent>> launchers_;
 };
 
-TEST_P(LostLaunchers, TheFirstOfThree) {
+TEST_F(LostLaunchers, TheFirstOfThree) {
+  if (!start_etcd()) GTEST_SKIP() << *EtcdServer::obstacle();
   Agent* const first = train(3);
   ASSERT_NE(first, nullptr) << said();
   lose(*first);
   expect_end_of_peace({first});
 }
 
-TEST_P(LostLaunchers, ThoroughTheFirstOfTwoThatComesBack) {
+TEST_F(LostLaunchers, ThoroughTheFirstOfTwoThatComesBack) {
+  if (!start_etcd()) GTEST_SKIP() << *EtcdServer::obstacle();
   Agent* const first = train(2);
   ASSERT_NE(first, nullptr) << said();
   lose(*first);
@@ -118,7 +121,8 @@ TEST_P(LostLaunchers, ThoroughTheFirstOfTwoThatComesBack) {
   expect_end_of_peace({first});
 }
 
-TEST_P(LostLaunchers, ThoroughOneAfterTheOther) {
+TEST_F(LostLaunchers, ThoroughOneAfterTheOther) {
+  if (!start_etcd()) GTEST_SKIP() << *EtcdServer::obstacle();
   Agent* const first = train(4);
   ASSERT_NE(first, nullptr) << said();
   lose(*first);
@@ -129,7 +133,8 @@ TEST_P(LostLaunchers, ThoroughOneAfterTheOther) {
   expect_end_of_peace({first, second});
 }
 
-TEST_P(LostLaunchers, ThoroughTheOnlyOtherGoesOnAlone) {
+TEST_F(LostLaunchers, ThoroughTheOnlyOtherGoesOnAlone) {
+  if (!start_etcd()) GTEST_SKIP() << *EtcdServer::obstacle();
   const auto finish = (bench_.path() / "finish").string();
   const auto start_waiting = [&] {
     Words words = rendezvous();
@@ -150,7 +155,8 @@ TEST_P(LostLaunchers, ThoroughTheOnlyOtherGoesOnAlone) {
   EXPECT_THAT(other.said(), HasSubstr("was lost: no heartbeat for 2.5 s"));
 }
 
-TEST_P(LostLaunchers, ThoroughTheFirstIsSuspended) {
+TEST_F(LostLaunchers, ThoroughTheFirstIsSuspended) {
+  if (!start_etcd()) GTEST_SKIP() << *EtcdServer::obstacle();
   Agent* const first = train(3);
   ASSERT_NE(first, nullptr) << said();
   const auto ranks = ranks_below(first->pid());
@@ -164,10 +170,23 @@ TEST_P(LostLaunchers, ThoroughTheFirstIsSuspended) {
   EXPECT_THAT(said(), Not(HasSubstr("round 3")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, LostLaunchers, testing::Values("c10d", "etcd"),
-                         [](const auto& one) { return one.param; });
+TEST_F(LostLaunchers, WithoutEtcdTheJobEndsAndTheSameCommandGoesOn) {
+  Agent* const first = train(3);
+  ASSERT_NE(first, nullptr) << said();
+  lose(*first);
+  for (auto& launcher : launchers_) {
+    if (launcher.get() == first) continue;
+    EXPECT_EQ(launcher->wait(), (ExitStatus{1, 0})) << launcher->said();
+    EXPECT_THAT(launcher->said(),
+                AllOf(HasSubstr("the job's service at 127.0.0.1:" + port_ + " is lost: the launcher that ran it has"),
+                      HasSubstr("With --rdzv_backend etcd a job survives the loss of any of its launchers")));
+  }
+  launchers_.clear();
+  for (int i = 0; i < 2; ++i) add_launcher();
+  expect_end_of_peace({});
+}
 
-/// Whatever moment the launcher that opens the store is killed at, nobody hangs, and the others go on or say why not.
+/// Whatever moment the launcher that runs the service is killed at, nobody hangs, and the others go on or say why not.
 TEST(LostHolders, ThoroughAtAnyMomentOfTheStart) {
   std::mt19937 random(7);
   for (int round = 0; round < 12; ++round) {
@@ -188,30 +207,11 @@ TEST(LostHolders, ThoroughAtAnyMomentOfTheStart) {
       const auto& said = agent->said();
       if (status.ok()) continue;
       EXPECT_EQ(status, (ExitStatus{1, 0})) << round << said;
-      EXPECT_THAT(said, AnyOf(HasSubstr("cannot reach the store"), HasSubstr("is lost"), HasSubstr("has not answered")))
+      EXPECT_THAT(
+          said, AnyOf(HasSubstr("cannot reach the job's service"), HasSubstr("is lost"), HasSubstr("has not answered")))
           << round;
     }
     host.wait();
-  }
-}
-
-/// Three launchers on two hosts, of which the first opened the store.
-TEST(LostHolders, ThoroughTheOnesThatAreMoreGoOnWhenTheNetworkGoes) {
-  const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
-  const Words flags = {"--nnodes=1:3", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0) + ":29400",
-                       "--rdzv_conf=last_call_timeout=20,keep_alive_interval=0.5"};
-  const Words ranks = {"env=WORLD_SIZE", "sleep_ms=20000"};
-  Agent first = Agent::on_host(0, flags, ranks);
-  Agent second = Agent::on_host(1, flags, ranks);
-  Agent third = Agent::on_host(1, flags, ranks);
-  for (Agent* agent : {&first, &second, &third}) ASSERT_TRUE(agent->says("WORLD_SIZE=3")) << agent->said();
-  ASSERT_TRUE(TwoHosts::unplug());
-  EXPECT_EQ(first.wait(), (ExitStatus{1, 0})) << first.said();
-  EXPECT_THAT(first.said(), HasSubstr("more than half of them are needed"));
-  for (Agent* agent : {&second, &third}) {
-    EXPECT_TRUE(agent->wait().ok()) << agent->said();
-    EXPECT_THAT(agent->said(), HasSubstr("WORLD_SIZE=2"));
   }
 }
 

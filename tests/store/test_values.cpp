@@ -50,26 +50,6 @@ TEST(Values, AWaitIsAnsweredWhenItsLastKeyAppears) {
   EXPECT_THAT(names_of(values.request(1, wait(12, {}))), ElementsAre("1/12"));
 }
 
-TEST(Values, LookingUpTellsWhatIsThereAndWaitsForNothing) {
-  Values values;
-  values.request(1, set(1, "a", "x"));
-  values.request(1, set(2, "empty", ""));
-  MessageWriter keys;
-  keys.number(3).text("a").text("b").text("empty");
-  const auto answers = values.request(1, request(3, Operation::look_up, keys));
-  ASSERT_THAT(names_of(answers), ElementsAre("1/3"));
-  MessageReader result(*first_body(answers.front().message));
-  EXPECT_EQ(result.number(), 3U);
-  EXPECT_EQ(result.number(), static_cast<std::uint64_t>(Status::done));
-  EXPECT_EQ(result.number(), 1U);
-  EXPECT_EQ(result.text(), "x");
-  EXPECT_EQ(result.number(), 0U);
-  EXPECT_EQ(result.number(), 1U);
-  EXPECT_EQ(result.text(), "");
-  result.expect_end();
-  EXPECT_EQ(values.waiting(), 0U);
-}
-
 TEST(Values, WhoEndsOrCancelsIsNotAnswered) {
   Values values;
   values.request(1, wait(1, {"a"}));

@@ -3,10 +3,9 @@
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
-#include <lockstep/cluster/elastic/agent_membership.h>
-#include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/elastic/node_link.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
-#include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/elastic/stay.h>
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
@@ -27,24 +26,33 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The interval of polling without an event: for the job's state, whose changes are events, and for the rendezvous of
-/// the ranks.
+/// The interval of polling without an event. Changes of the job are events.
 constexpr milliseconds kIdleLook(1000);
-constexpr milliseconds kRendezvousLook(20);
 /// The time limit for sending the last message; after a timeout nothing else can be done.
 constexpr milliseconds kFarewell(3000);
 /// The interval of a spare's message that it is a spare.
 constexpr std::chrono::seconds kTellSpare(60);
 
+NodeLinkOptions link_options(const AgentOptions& options, const NodeRendezvous& meeting) {
+  return {.job = options.job,
+          .node = options.node,
+          .policy = options.policy,
+          .name = meeting.name,
+          .find = meeting.find,
+          .moves = meeting.moves,
+          .heartbeat = options.heartbeat,
+          .join_limit = options.join_limit,
+          .limit = options.service_limit};
+}
+
 class Agent {
  public:
-  Agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store)
+  Agent(const LaunchOptions& launch, const AgentOptions& options, const NodeRendezvous& meeting)
       : launch_(launch),
         options_(options),
-        store_(store),
+        meeting_(meeting),
         forks_(launch),
-        watcher_(
-            AgentMembership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
+        link_(link_options(options, meeting)),
         log_(launch.err),
         logs_(launch.output, options.job),
         inbox_(with_notice_signal(launch.signals)) {
@@ -60,14 +68,13 @@ class Agent {
   }
 
   LaunchResult run();
+  bool may_join_again() const { return link_.may_join_again(); }
 
  private:
-  using Condition = std::function<bool(const JobState&)>;
+  using Condition = std::function<bool(const JobView&)>;
 
-  /// The first state that meets the condition. Polls at least at the interval `look`. nullopt when the user sends a
-  /// signal before that, or at `deadline`.
-  std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
-                                   std::optional<Clock::time_point> deadline = {});
+  /// The first view that meets the condition. nullopt when the user sends a signal before that, or at `deadline`.
+  std::optional<JobView> wait_for(const Condition& condition, std::optional<Clock::time_point> deadline = {});
   /// Whether the state has a new round for this node, or a change in a round in which it has no ranks.
   bool is_news(const JobState& state) const;
   void take_part(const JobState& state, const NodePlace& node_place);
@@ -82,20 +89,20 @@ class Agent {
   void say(const NodeReport& report);
 
   void tell_waiting(const JobState& state, Clock::time_point since);
-  void tell_of_restart(const JobState& state);
+  void tell_of_restart(const JobView& view);
 
   LaunchResult leave();
-  LaunchResult close(const JobState& state);
-  LaunchResult end_refused(const JobState& state);
+  LaunchResult close(const JobView& view);
+  LaunchResult end_refused(const JobView& view);
   LaunchResult end_unneeded(LaunchResult result, std::string_view why);
   void depart(bool stays);
   void stay_for_others();
 
   const LaunchOptions& launch_;
   const AgentOptions& options_;
-  const KeyValueStorePtr store_;
+  const NodeRendezvous& meeting_;
   ForkAttempt forks_;  ///< loads the program while the nodes join
-  Watcher watcher_;
+  NodeLink link_;
   AgentLog log_;
   const LogFolder logs_;
   /// Kept for the whole life of the agent, so that a signal between two waits reaches the next one.
@@ -105,7 +112,7 @@ class Agent {
   std::size_t replaced_ = 0;           ///< the number of replaced nodes in it, as of the last look
   int took_part_in_ = 0;               ///< the last round in which this node had a place
   int restarts_ = 0;                   ///< the restarts already reported on the terminal
-  milliseconds clock_ahead_{0};        ///< this clock minus the coordinator's, measured when the last round began
+  milliseconds clock_ahead_{0};        ///< this clock minus the service's, measured when the last round began
   std::optional<int> signal_;          ///< the signal that the user sent
   Launch job_;                         ///< the last round's job
   LaunchResult last_;                  ///< the last round's result; without ends, no ranks of this node ran in it
@@ -115,24 +122,24 @@ class Agent {
 
 LaunchResult Agent::run() {
   while (true) {
-    const auto state = wait_for([this](const JobState& now) {
-      return now.phase == Phase::closed || is_news(now) || is_refused(now, watcher_.ticket());
-    });
-    if (!state) return leave();
-    if (state->phase == Phase::closed) return close(*state);
-    if (is_refused(*state, watcher_.ticket())) return end_refused(*state);
-    looked_at_ = state->round;
-    replaced_ = state->replaced.size();
+    const auto view = wait_for(
+        [this](const JobView& now) { return now.job.phase == Phase::closed || is_news(now.job) || now.refused; });
+    if (!view) return leave();
+    const JobState& state = view->job;
+    if (state.phase == Phase::closed) return close(*view);
+    if (view->refused) return end_refused(*view);
+    looked_at_ = state.round;
+    replaced_ = state.replaced.size();
     last_ = {};
-    clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
-    tell_of_restart(*state);
-    if (const auto node_place = store_->get(watcher_.keys().node_place(*state, watcher_.ticket()))) {
-      take_part(*state, parse_node_place(*node_place));
+    clock_ahead_ = link_.clock_ahead();
+    tell_of_restart(*view);
+    if (view->place) {
+      take_part(state, *view->place);
     } else {
       log_.tell(
           fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them "
                       "to be lost or to leave. If it shall be a job of its own, start it with another --rdzv_id",
-                      state->round, options_.job, state->nodes));
+                      state.round, options_.job, state.nodes));
     }
     if (signal_) return leave();
   }
@@ -143,20 +150,20 @@ bool Agent::is_news(const JobState& state) const {
   return state.round > looked_at_ || (state.round > took_part_in_ && state.replaced.size() > replaced_);
 }
 
-std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds look,
-                                        std::optional<Clock::time_point> deadline) {
+std::optional<JobView> Agent::wait_for(const Condition& condition, std::optional<Clock::time_point> deadline) {
   const auto since = Clock::now();
   while (true) {
-    const JobState state = watcher_.state();
-    if (condition(state)) return state;
+    auto view = link_.view();
+    const JobState& state = view.job;
+    if (condition(view)) return view;
     // No ranks of this node run here. It may have seen the begin of the round too late.
     const bool untold = said_.stage == Stage::ended || said_.round < state.round;
     if (state.phase == Phase::gathering && untold && said_.stage != Stage::left) say({.round = state.round});
     tell_waiting(state, since);
     Poller poller;
     poller.add(inbox_.fd(), POLLIN, [this] { take_signals(); });
-    poller.add(watcher_.changed_fd(), POLLIN, [] {});
-    poller.wait(look);
+    poller.add(link_.changed_fd(), POLLIN, [] {});
+    poller.wait(kIdleLook);
     if (signal_ || (deadline && Clock::now() >= *deadline)) return std::nullopt;
   }
 }
@@ -170,7 +177,7 @@ void Agent::take_signals() {
 
 void Agent::say(const NodeReport& report) {
   said_ = report;
-  watcher_.say(report);
+  link_.report(report);
 }
 
 void Agent::take_part(const JobState& state, const NodePlace& node_place) {
@@ -183,21 +190,16 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
     if (may_need_c10d_store(launch_)) ranks_store.emplace(addresses);
     const auto port = ranks_store ? ranks_store->port() : own_store->port();
     const Place here{options_.address, port, own_store->address(), offer_service(state.ranks)};
-    store_->set(watcher_.keys().rendezvous(state), to_text(here));
+    link_.publish_meeting({state.round, here});
   }
-  std::optional<std::string> place;
-  const auto over_or_known = [&](const JobState& now) {
-    if (now.phase != Phase::running || now.round != state.round) return true;
-    place = store_->get(watcher_.keys().rendezvous(state));
-    return place.has_value();
-  };
-  if (!wait_for(over_or_known, kRendezvousLook)) return;
-  if (!place) return;  // the round is over
+  const auto is_over = [&](const JobState& now) { return now.phase != Phase::running || now.round != state.round; };
+  const auto view = wait_for([&](const JobView& now) { return is_over(now.job) || now.meeting; });
+  if (!view || is_over(view->job)) return;
   if (options_.policy.max_nodes > 1) log_.tell_place(state, node_place, options_.node.ranks);
   if (!state.replaced.empty() || (state.forgiven > 0 && state.forgiven == state.round - 1)) log_.tell(state.why);
   std::vector<Helper> helpers;
   if (ranks_store) helpers.push_back(ranks_store->helper());
-  run_ranks(state, node_place, parse_place(*place), std::move(helpers));
+  run_ranks(state, node_place, *view->meeting, std::move(helpers));
 }
 
 std::optional<ServiceAddress> Agent::offer_service(int ranks) {
@@ -218,13 +220,11 @@ Replacing Agent::replacing(const JobState& state) {
   Replacing replacing;
   replacing.events = std::exchange(events_, ServiceEvents());
   if (replacing.events.fd() >= 0) {
-    replacing.publish = [this, round = state.round](const auto& log) { watcher_.publish_service_log(round, log); };
+    replacing.publish = [this, round = state.round](const auto& log) { link_.publish_service_log({round, log}); };
   } else if (job_.service) {
-    replacing.published = [this, round = state.round] { return watcher_.service_log(round); };
+    replacing.published = [this, round = state.round] { return link_.service_log(round); };
   }
-  replacing.allowed = [this, restarts = state.restarts] {
-    return take_replacement(*store_, watcher_.keys(), restarts, options_.policy.max_replacements);
-  };
+  replacing.allowed = [this] { return link_.take_replacement(); };
   replacing.fork = [this](const ChildOptions& rank) { return forks_.fork(launch_, {rank}, inbox_.fd()); };
   return replacing;
 }
@@ -258,7 +258,7 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   LaunchOptions launch = launch_;
   const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job_.ranks);
   if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";
-  launch.stop_fd = watcher_.over_fd(state.round);
+  launch.stop_fd = link_.over_fd(state.round);
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
   try {
@@ -274,12 +274,12 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   tell_of_end(state.round, ends);
 }
 
-// The store must hold the ends of the node's ranks before this node reports that they have ended.
+// The service must have the ends of the node's ranks before this node reports that they have ended.
 void Agent::tell_of_end(int round, const NodeEnds& ends) {
   const NodeReport report = report_of(ends, round, last_.stopped);
   try {
-    const auto state = watcher_.state();
-    if (!all_ended_well(ends)) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
+    const auto state = link_.view().job;
+    if (!all_ended_well(ends)) link_.report_ends({round, ends});
     if (last_.stopped && state.phase != Phase::closed) log_.tell(fmt::format("the ranks were stopped: {}", state.why));
   } catch (const Error&) {
     if (report.failed) log_.write(last_.report);  // no other process will report it
@@ -299,30 +299,23 @@ void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
   const bool waits = state.phase == Phase::gathering && said_.stage == Stage::waiting;
   if (!waits || !log_.time_to_tell(since, now)) return;
   log_.tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
-                        store_->describe(), options_.policy.min_nodes, options_.job,
+                        meeting_.name, options_.policy.min_nodes, options_.job,
                         std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
                         std::chrono::duration<double>(options_.policy.join_timeout).count()));
 }
 
-void Agent::tell_of_restart(const JobState& state) {
-  if (state.restarts <= restarts_) return;
-  restarts_ = state.restarts;
+void Agent::tell_of_restart(const JobView& view) {
+  if (view.job.restarts <= restarts_) return;
+  restarts_ = view.job.restarts;
   if (said_.round == 0) return;  // this node joined later
-  const auto report = store_->get(watcher_.keys().report(state.round - 1));
-  if (report) log_.write(*report);
+  if (!view.report.empty()) log_.write(view.report);
 }
 
-// The agent that opened the store ends the job, and publishes that before it leaves.
+// The job ends with the agent that opened its service, and the others learn that before it goes.
 LaunchResult Agent::leave() {
   const int signal = *signal_;
   say({.stage = Stage::left, .round = said_.round, .note = "ended by " + signal_name(signal)});
-  watcher_.wait_told(kFarewell);
-  if (options_.node.holds_store) {
-    signal_.reset();
-    wait_for([](const JobState& now) { return now.phase == Phase::closed; }, kIdleLook,
-             Clock::now() + options_.close_timeout);
-  }
-  depart(options_.node.holds_store);
+  depart(options_.node.runs_service);
   if (!last_.user_signal && !any_ended_early(last_.ends)) {  // no ranks were running
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
@@ -332,13 +325,14 @@ LaunchResult Agent::leave() {
   return last_;
 }
 
-LaunchResult Agent::close(const JobState& state) {
+LaunchResult Agent::close(const JobView& view) {
+  const JobState& state = view.job;
   LaunchResult result = last_;
   result.exit_code = state.exit_code;
   result.first_failed = state.first_failed;
   result.report.clear();
   if (state.failed) {
-    result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
+    result.report = view.report;
     if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
     publish_root_cause(result, job_, logs_, launch_.environment);
   } else if (took_part_in_ == 0) {
@@ -359,47 +353,36 @@ LaunchResult Agent::end_unneeded(LaunchResult result, std::string_view why) {
   return result;
 }
 
-LaunchResult Agent::end_refused(const JobState& state) {
-  const auto report = store_->get(watcher_.keys().report(state.forgiven)).value_or("");
+LaunchResult Agent::end_refused(const JobView& view) {
   auto result = end_unneeded(last_, fmt::format("job '{}' goes on without this node", options_.job));
   result.exit_code = kUsage;
-  result.report = report + result.report;
+  result.report = view.report + result.report;
   say({.stage = Stage::left, .round = said_.round, .note = "it was refused"});
   depart(false);
   return result;
 }
 
 void Agent::depart(bool stays) {
-  if (!options_.store_has_holder) return;
-  try {
-    watcher_.wait_told(kFarewell);
-    watcher_.stop();
-    leave_store(*store_);
-    if (stays && store_->is_held_here()) stay_for_others();
-  } catch (const Error&) {
-    // The store ended before this agent, which no longer needs it.
-  }
-}
-
-void Agent::stay_for_others() {
+  link_.await_goodbye(kFarewell);
+  if (!stays) return;
   const auto tell = [this] {
     log_.tell(
         fmt::format("this job has ended; {} is still in use and stays open until it is no longer used (a signal "
                     "ends it)",
-                    store_->describe()));
+                    meeting_.name));
   };
-  stay_while_used(*store_, options_.policy.heartbeat_limit, tell);
+  stay_while_used(meeting_.users, tell);
 }
 
 }  // namespace
 
-LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store) {
-  if (options.policy.max_nodes > 1) raise_open_file_limit();  // any agent may become the holder of the ranks' store
+LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const NodeRendezvous& meeting) {
+  if (options.policy.max_nodes > 1) raise_open_file_limit();  // any agent may host the ranks' store
+  Agent agent(launch, options, meeting);
   try {
-    return Agent(launch, options, store).run();
+    return agent.run();
   } catch (const Error& error) {
-    const bool may_be_back = error.kind() == ErrorKind::timeout && options.store_has_holder;
-    if (!may_be_back || options.node.holds_store || store->is_held_here()) throw;
+    if (!agent.may_join_again()) throw;
     throw CutOff(error.kind(), error.where(), error.message());
   }
 }

@@ -108,14 +108,14 @@ Decision Decider::join(const NodeView& joiner) const {
   return {.kind = Kind::refuse, .why = state_.why, .refused = {joiner.ticket}};
 }
 
-// The node that opened the store cannot leave without ending the job.
+// The node that runs the service cannot leave without ending the job.
 std::optional<Decision> Decider::refuse_new(const NodeView& failed) const {
   if (state_.before.empty()) return std::nullopt;
   Decision decision{.kind = Kind::refuse};
   std::string hosts;
   for (const NodeView* node : members_) {
     if (std::find(state_.before.begin(), state_.before.end(), node->ticket) != state_.before.end()) continue;
-    if (node->description.holds_store) return std::nullopt;
+    if (node->description.runs_service) return std::nullopt;
     decision.refused.push_back(node->ticket);
     hosts += (hosts.empty() ? "" : ", ") + node->description.host;
   }
@@ -161,11 +161,13 @@ const NodeView* Decider::taker_of(const NodeView& lost) const {
   return first(others_, [&](const NodeView& node) {
     const bool same_number = !policy_.ranks_given || node.description.given_rank == lost.description.given_rank;
     const bool same_ranks = node.description.ranks == lost.description.ranks;
-    return is_candidate(node) && !of_this_round(node) && same_ranks && same_number;
+    const bool was_here = of_this_round(node) || is_replaced(state_, node.ticket);
+    return is_candidate(node) && !was_here && same_ranks && same_number;
   });
 }
 
-// Members of the last round keep their order, so that ranks keep their places; then the holder of the store follows.
+// Members of the last round keep their order, so that ranks keep their places; then the one that runs the service
+// follows.
 Decider::Nodes Decider::candidates() const {
   Nodes found;
   for (const Nodes* nodes : {&members_, &others_}) {
@@ -176,7 +178,7 @@ Decider::Nodes Decider::candidates() const {
   const auto order = [this](const NodeView* node) {
     const auto place = place_.find(node->ticket);
     return std::tuple(node->description.given_rank.value_or(std::numeric_limits<int>::max()),
-                      place == place_.end() ? place_.size() : place->second, !node->description.holds_store,
+                      place == place_.end() ? place_.size() : place->second, !node->description.runs_service,
                       node->ticket);
   };
   std::sort(found.begin(), found.end(), [&](const auto* a, const auto* b) { return order(a) < order(b); });
@@ -253,9 +255,9 @@ Decision decide(const JobState& state, std::span<const Ticket> members, std::spa
                 const Policy& policy, const Waited& waited) {
   if (state.phase == Phase::closed) return {};
   for (const NodeView& node : nodes) {
-    if (!node.description.holds_store || !has_left(node)) continue;
+    if (!node.description.runs_service || !has_left(node)) continue;
     return {.kind = Kind::close,
-            .why = fmt::format("{} left ({}), and the job ends with the launcher that opened its store; with "
+            .why = fmt::format("{} left ({}), and the job ends with the launcher that runs its service; with "
                                "--rdzv_backend etcd the others go on after such a signal",
                                node.description.host, node.report.note),
             .failed = true};

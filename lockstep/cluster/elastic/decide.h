@@ -1,4 +1,4 @@
-// The rules by which a job's coordinator decides its next action. Pure: uses no store, no process and no clock.
+// The rules by which the service of launchers decides its next action. Pure: uses no store, no process and no clock.
 #pragma once
 
 #include <lockstep/cluster/elastic/job_state.h>
@@ -24,19 +24,19 @@ struct Policy {
   std::chrono::milliseconds heartbeat_limit = std::chrono::seconds(5);  ///< after which an agent counts as lost
 };
 
-/// One agent as the coordinator sees it.
+/// One agent as the service sees it.
 struct NodeView {
   Ticket ticket = 0;
   NodeDescription description;
   NodeReport report;
-  bool alive = true;         ///< its heartbeat still changes
+  bool alive = true;         ///< it has sent a heartbeat within the limit
   bool ranks_known = false;  ///< its ranks are registered with the job service: when they are lost, the other ranks can
                              ///< continue from memory
   bool ranks_lost = false;   ///< the job service has lost them all
-  bool current = true;       ///< its report is newer than this coordinator; otherwise it may be out of date
+  bool current = true;       ///< it has reported to this service; otherwise its report may be out of date
 };
 
-/// Durations of waiting, by the coordinator's clock.
+/// Durations of waiting, by the service's clock.
 struct Waited {
   std::chrono::milliseconds gathering{0};  ///< since the phase began
   std::chrono::milliseconds enough{0};     ///< since min_nodes nodes have joined

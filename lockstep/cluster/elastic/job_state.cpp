@@ -1,7 +1,7 @@
-// JSON texts of the agents' store: node descriptions, heartbeats, the job's state, places and members of a round.
+// JSON of what launchers report, of the job's state, and of the places in a round.
+#include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
-#include <lockstep/cluster/elastic/job_state.h>
-#include <lockstep/cluster/elastic/json_text.h>
+#include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/replace/job_service.h>
 
 #include <algorithm>
@@ -10,60 +10,28 @@ namespace lockstep::cluster::elastic {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(
     Stage, {{Stage::waiting, "waiting"}, {Stage::running, "running"}, {Stage::ended, "ended"}, {Stage::left, "left"}})
-
-std::string to_text(const NodeDescription& node) {
-  nlohmann::json json = {{"host", node.host}, {"ranks", node.ranks}, {"holds_store", node.holds_store}};
-  if (node.given_rank) json["given_rank"] = *node.given_rank;
-  return to_json_text(json);
-}
-
-std::string to_text(const NodeReport& report) {
-  return to_json_text({{"heartbeat", report.heartbeat},
-                       {"stage", report.stage},
-                       {"round", report.round},
-                       {"failed", report.failed},
-                       {"fatal", report.fatal},
-                       {"heard", report.heard},
-                       {"note", report.note}});
-}
-
-NodeDescription parse_description(std::string_view text) {
-  return from_json_text(text, "the description of a node", [](const nlohmann::json& json) {
-    NodeDescription node;
-    json.at("host").get_to(node.host);
-    json.at("ranks").get_to(node.ranks);
-    json.at("holds_store").get_to(node.holds_store);
-    if (json.contains("given_rank")) node.given_rank = integer_of<int>(json["given_rank"]);
-    return node;
-  });
-}
-
-NodeReport parse_report(std::string_view text) {
-  return from_json_text(text, "the heartbeat of a node", [](const nlohmann::json& json) {
-    NodeReport report;
-    json.at("heartbeat").get_to(report.heartbeat);
-    json.at("stage").get_to(report.stage);
-    json.at("round").get_to(report.round);
-    json.at("failed").get_to(report.failed);
-    json.at("fatal").get_to(report.fatal);
-    json.at("heard").get_to(report.heard);
-    json.at("note").get_to(report.note);
-    return report;
-  });
-}
-
 NLOHMANN_JSON_SERIALIZE_ENUM(Phase,
                              {{Phase::gathering, "gathering"}, {Phase::running, "running"}, {Phase::closed, "closed"}})
 
-bool is_replaced(const JobState& state, Ticket ticket) {
-  return std::find(state.replaced.begin(), state.replaced.end(), ticket) != state.replaced.end();
-}
-
-bool is_refused(const JobState& state, Ticket ticket) {
-  return std::find(state.refused.begin(), state.refused.end(), ticket) != state.refused.end();
-}
-
 namespace {
+
+/// The value of a field that may be absent.
+template <typename Int>
+std::optional<Int> maybe(const nlohmann::json& json, const char* key) {
+  return json.contains(key) ? std::optional(integer_of<Int>(json[key])) : std::nullopt;
+}
+
+template <typename Int>
+std::vector<Int> integers(const nlohmann::json& json, const char* key) {
+  std::vector<Int> values;
+  if (!json.contains(key)) return values;
+  for (const auto& value : json[key]) values.push_back(integer_of<Int>(value));
+  return values;
+}
+
+std::chrono::milliseconds duration(const nlohmann::json& json, const char* key) {
+  return std::chrono::milliseconds(integer_of<std::int64_t>(json.at(key)));
+}
 
 nlohmann::json json_of(const Death& death) {
   nlohmann::json json = {{"rank", death.rank}, {"signal", death.signal}, {"of_memory", death.of_memory}};
@@ -72,25 +40,71 @@ nlohmann::json json_of(const Death& death) {
 }
 
 Death death_from(const nlohmann::json& json) {
-  Death death{integer_of<int>(json.at("rank")), integer_of<int>(json.at("signal")), json.at("of_memory").get<bool>()};
-  if (json.contains("step")) death.step = integer_of<std::int64_t>(json["step"]);
-  return death;
+  return {integer_of<int>(json.at("rank")), integer_of<int>(json.at("signal")), json.at("of_memory").get<bool>(),
+          maybe<std::int64_t>(json, "step")};
 }
 
 }  // namespace
 
-std::string to_text(const JobState& state) {
-  nlohmann::json json = {{"phase", state.phase},
-                         {"round", state.round},
-                         {"restarts", state.restarts},
-                         {"nodes", state.nodes},
-                         {"ranks", state.ranks},
-                         {"failed", state.failed},
-                         {"exit_code", state.exit_code},
-                         {"coordinator", state.coordinator},
-                         {"formed_by", state.formed_by},
-                         {"formed_at", state.formed_at},
-                         {"why", state.why}};
+nlohmann::json json_of(const NodeDescription& node) {
+  nlohmann::json json = {{"host", node.host}, {"ranks", node.ranks}, {"runs_service", node.runs_service}};
+  if (node.given_rank) json["given_rank"] = *node.given_rank;
+  return json;
+}
+
+NodeDescription description_from(const nlohmann::json& json) {
+  return {json.at("host").get<std::string>(), integer_of<int>(json.at("ranks")), json.at("runs_service").get<bool>(),
+          maybe<int>(json, "given_rank")};
+}
+
+nlohmann::json json_of(const Policy& policy) {
+  return {{"min_nodes", policy.min_nodes},
+          {"max_nodes", policy.max_nodes},
+          {"max_restarts", policy.max_restarts},
+          {"max_replacements", policy.max_replacements},
+          {"ranks_given", policy.ranks_given},
+          {"join_timeout_ms", policy.join_timeout.count()},
+          {"last_call_ms", policy.last_call.count()},
+          {"replace_timeout_ms", policy.replace_timeout.count()},
+          {"heartbeat_limit_ms", policy.heartbeat_limit.count()}};
+}
+
+Policy policy_from(const nlohmann::json& json) {
+  Policy policy;
+  policy.min_nodes = integer_of<int>(json.at("min_nodes"));
+  policy.max_nodes = integer_of<int>(json.at("max_nodes"));
+  policy.max_restarts = integer_of<int>(json.at("max_restarts"));
+  policy.max_replacements = integer_of<int>(json.at("max_replacements"));
+  json.at("ranks_given").get_to(policy.ranks_given);
+  policy.join_timeout = duration(json, "join_timeout_ms");
+  policy.last_call = duration(json, "last_call_ms");
+  policy.replace_timeout = duration(json, "replace_timeout_ms");
+  policy.heartbeat_limit = duration(json, "heartbeat_limit_ms");
+  return policy;
+}
+
+nlohmann::json json_of(const NodeReport& report) {
+  return {{"stage", report.stage},
+          {"round", report.round},
+          {"failed", report.failed},
+          {"fatal", report.fatal},
+          {"note", report.note}};
+}
+
+NodeReport report_from(const nlohmann::json& json) {
+  NodeReport report;
+  json.at("stage").get_to(report.stage);
+  report.round = integer_of<int>(json.at("round"));
+  json.at("failed").get_to(report.failed);
+  json.at("fatal").get_to(report.fatal);
+  json.at("note").get_to(report.note);
+  return report;
+}
+
+nlohmann::json json_of(const JobState& state) {
+  nlohmann::json json = {{"phase", state.phase},         {"round", state.round}, {"restarts", state.restarts},
+                         {"nodes", state.nodes},         {"ranks", state.ranks}, {"failed", state.failed},
+                         {"exit_code", state.exit_code}, {"why", state.why}};
   if (!state.replaced.empty()) json["replaced"] = state.replaced;
   if (!state.before.empty()) json["before"] = state.before;
   if (!state.refused.empty()) json["refused"] = state.refused;
@@ -99,61 +113,39 @@ std::string to_text(const JobState& state) {
   if (!state.awaits.empty()) json["awaits"] = state.awaits;
   if (state.death) json["death"] = json_of(*state.death);
   if (state.first_failed) json["first_failed"] = *state.first_failed;
-  return to_json_text(json);
+  return json;
 }
 
-std::string to_text(const NodePlace& node_place) {
-  return to_json_text({{"node", node_place.node}, {"first_rank", node_place.first_rank}});
+JobState state_from(const nlohmann::json& json) {
+  JobState state;
+  json.at("phase").get_to(state.phase);
+  state.round = integer_of<int>(json.at("round"));
+  state.restarts = integer_of<int>(json.at("restarts"));
+  state.nodes = integer_of<int>(json.at("nodes"));
+  state.ranks = integer_of<int>(json.at("ranks"));
+  json.at("failed").get_to(state.failed);
+  state.exit_code = integer_of<int>(json.at("exit_code"));
+  state.first_failed = maybe<int>(json, "first_failed");
+  state.replaced = integers<Ticket>(json, "replaced");
+  state.before = integers<Ticket>(json, "before");
+  state.refused = integers<Ticket>(json, "refused");
+  state.refused_ranks = integers<int>(json, "refused_ranks");
+  state.forgiven = maybe<int>(json, "forgiven").value_or(0);
+  if (json.contains("awaits")) json["awaits"].get_to(state.awaits);
+  if (json.contains("death")) state.death = death_from(json["death"]);
+  json.at("why").get_to(state.why);
+  return state;
 }
 
-std::string to_text(const std::vector<Ticket>& members) { return to_json_text(members); }
-
-JobState parse_state(std::string_view text) {
-  return from_json_text(text, "the state of a job", [](const nlohmann::json& json) {
-    JobState state;
-    json.at("phase").get_to(state.phase);
-    json.at("round").get_to(state.round);
-    json.at("restarts").get_to(state.restarts);
-    json.at("nodes").get_to(state.nodes);
-    json.at("ranks").get_to(state.ranks);
-    json.at("failed").get_to(state.failed);
-    json.at("exit_code").get_to(state.exit_code);
-    if (json.contains("first_failed")) state.first_failed = integer_of<int>(json["first_failed"]);
-    if (json.contains("replaced")) json["replaced"].get_to(state.replaced);
-    if (json.contains("awaits")) json["awaits"].get_to(state.awaits);
-    if (json.contains("death")) state.death = death_from(json["death"]);
-    if (json.contains("before")) json["before"].get_to(state.before);
-    if (json.contains("refused")) json["refused"].get_to(state.refused);
-    if (json.contains("refused_ranks")) json["refused_ranks"].get_to(state.refused_ranks);
-    if (json.contains("forgiven")) state.forgiven = integer_of<int>(json["forgiven"]);
-    json.at("coordinator").get_to(state.coordinator);
-    json.at("formed_by").get_to(state.formed_by);
-    json.at("formed_at").get_to(state.formed_at);
-    json.at("why").get_to(state.why);
-    return state;
-  });
+nlohmann::json json_of(const NodePlace& node_place) {
+  return {{"node", node_place.node}, {"first_rank", node_place.first_rank}};
 }
 
-NodePlace parse_node_place(std::string_view text) {
-  return from_json_text(text, "a node's place", [](const nlohmann::json& json) {
-    return NodePlace{integer_of<int>(json.at("node")), integer_of<int>(json.at("first_rank"))};
-  });
+NodePlace node_place_from(const nlohmann::json& json) {
+  return {integer_of<int>(json.at("node")), integer_of<int>(json.at("first_rank"))};
 }
 
-std::optional<std::vector<int>> parse_lost_ranks(std::string_view log) {
-  const auto begin = log.rfind(kLostRanks);
-  if (begin == std::string_view::npos) return std::nullopt;
-  const auto line = log.substr(begin + kLostRanks.size());
-  return from_json_text(line.substr(0, line.find('\n')), "the lost ranks of a round",
-                        [](const nlohmann::json& json) { return json.get<std::vector<int>>(); });
-}
-
-std::vector<Ticket> parse_members(std::string_view text) {
-  return from_json_text(text, "the nodes of a round",
-                        [](const nlohmann::json& json) { return json.get<std::vector<Ticket>>(); });
-}
-
-std::string to_text(const Place& place) {
+nlohmann::json json_of(const Place& place) {
   nlohmann::json json{{"host", place.host}, {"port", place.port}};
   if (const auto& own = place.own_store; !own.place.empty()) {
     json["own_store"] = {{"place", own.place}, {"secret", own.secret}};
@@ -164,24 +156,44 @@ std::string to_text(const Place& place) {
                        {"secret", service->secret},
                        {"encrypted", service->encrypted}};
   }
-  return to_json_text(json);
+  return json;
 }
 
-Place parse_place(std::string_view text) {
-  return from_json_text(text, "the address of the rendezvous", [](const nlohmann::json& json) {
-    Place place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
-    if (json.contains("own_store")) {
-      const auto& own = json.at("own_store");
-      place.own_store = {own.at("place").get<std::string>(), own.at("secret").get<std::string>()};
-    }
-    if (json.contains("service")) {
-      const auto& service = json.at("service");
-      place.service =
-          ServiceAddress{service.at("host").get<std::string>(), integer_of<std::uint16_t>(service.at("port")),
-                         service.at("secret").get<std::string>(), service.at("encrypted").get<bool>()};
-    }
-    return place;
-  });
+Place place_from(const nlohmann::json& json) {
+  Place place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
+  if (json.contains("own_store")) {
+    const auto& own = json.at("own_store");
+    place.own_store = {own.at("place").get<std::string>(), own.at("secret").get<std::string>()};
+  }
+  if (json.contains("service")) {
+    const auto& service = json.at("service");
+    place.service = ServiceAddress{service.at("host").get<std::string>(), integer_of<std::uint16_t>(service.at("port")),
+                                   service.at("secret").get<std::string>(), service.at("encrypted").get<bool>()};
+  }
+  return place;
+}
+
+std::string text_of(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool is_replaced(const JobState& state, Ticket ticket) {
+  return std::find(state.replaced.begin(), state.replaced.end(), ticket) != state.replaced.end();
+}
+
+bool is_refused(const JobState& state, Ticket ticket) {
+  return std::find(state.refused.begin(), state.refused.end(), ticket) != state.refused.end();
+}
+
+std::optional<std::vector<int>> parse_lost_ranks(std::string_view log) {
+  const auto begin = log.rfind(kLostRanks);
+  if (begin == std::string_view::npos) return std::nullopt;
+  const auto line = log.substr(begin + kLostRanks.size());
+  try {
+    return nlohmann::json::parse(line.substr(0, line.find('\n'))).get<std::vector<int>>();
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::data, "message", "the log of a job service has no list of lost ranks: {}", error.what());
+  }
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -1,6 +1,6 @@
 // The ends of a node's ranks as JSON, put on one clock, and the job's outcome over the nodes of a round.
 #include <lockstep/base/json_integer.h>
-#include <lockstep/cluster/elastic/json_text.h>
+#include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 
 #include <fmt/format.h>
@@ -109,24 +109,22 @@ RankEnd put_right(RankEnd end, milliseconds ahead) {
 
 std::int64_t wall_clock_milliseconds() { return milliseconds_of(system_clock::now()); }
 
-std::string to_text(const NodeEnds& node) {
+nlohmann::json json_of(const NodeEnds& node) {
   json ends = json::array();
   for (const RankEnd& end : node.ends) ends.push_back(json_of(end));
-  return to_json_text({{"host", node.host}, {"error", node.error}, {"ends", ends}, {"ahead_ms", node.ahead.count()}});
+  return {{"host", node.host}, {"error", node.error}, {"ends", ends}, {"ahead_ms", node.ahead.count()}};
 }
 
-NodeEnds parse_ends(std::string_view text) {
-  return from_json_text(text, "the end of a node's ranks", [](const json& value) {
-    NodeEnds node;
-    value.at("host").get_to(node.host);
-    value.at("error").get_to(node.error);
-    node.ahead = milliseconds(integer_of<std::int64_t>(value.at("ahead_ms")));
-    for (const json& end : value.at("ends")) {
-      node.ends.push_back(end_of(end));
-      node.ends.back().host = node.host;
-    }
-    return node;
-  });
+NodeEnds ends_from(const nlohmann::json& value) {
+  NodeEnds node;
+  value.at("host").get_to(node.host);
+  value.at("error").get_to(node.error);
+  node.ahead = milliseconds(integer_of<std::int64_t>(value.at("ahead_ms")));
+  for (const json& end : value.at("ends")) {
+    node.ends.push_back(end_of(end));
+    node.ends.back().host = node.host;
+  }
+  return node;
 }
 
 bool failed_by_itself(const RankEnd& end) { return !end.status.ok() && (end.asked == 0 || end.asked == SIGUSR1); }

@@ -1,4 +1,4 @@
-// The ends of a node's ranks as JSON for the store, and the outcome of a round over all nodes.
+// The ends of a node's ranks, and the outcome of a round over all nodes.
 #pragma once
 
 #include <lockstep/cluster/elastic/job_state.h>
@@ -16,7 +16,7 @@ struct NodeEnds {
   std::string host;                    ///< shown to the user
   std::string error;                   ///< why its ranks could not be started; empty: they were started
   std::vector<RankEnd> ends;           ///< by rank
-  std::chrono::milliseconds ahead{0};  ///< this node's clock minus the coordinator's, plus the delay of its message
+  std::chrono::milliseconds ahead{0};  ///< this node's clock minus the service's, plus the delay of its message
 };
 
 /// Whether they were started, and none of them failed.
@@ -27,11 +27,6 @@ NodeReport report_of(const NodeEnds& node, int round, bool stopped);
 
 /// The wall clock's time since the epoch.
 std::int64_t wall_clock_milliseconds();
-
-std::string to_text(const NodeEnds& node);
-
-/// Error(data) when the text is not the JSON of such a value.
-NodeEnds parse_ends(std::string_view text);
 
 /// Whether a rank failed, and not because the launcher had sent it a signal to end. SIGUSR1 does not count as one.
 bool failed_by_itself(const RankEnd& end);

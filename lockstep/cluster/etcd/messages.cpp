@@ -46,7 +46,8 @@ json delete_in_txn(const std::string& key) {
 json txn(const json& requests) { return json::object({{"success", requests}}); }
 
 json txn(const json& condition, const json& then, const json& otherwise) {
-  return json::object({{"compare", json::array({condition})}, {"success", then}, {"failure", otherwise}});
+  const auto conditions = condition.is_array() ? condition : json::array({condition});
+  return json::object({{"compare", conditions}, {"success", then}, {"failure", otherwise}});
 }
 
 json if_holds(const std::string& key, const std::optional<std::string>& value) {
@@ -59,6 +60,24 @@ json if_unchanged(const std::string& key, const json& entry) {
   const json revision = entry.is_null() ? json("0") : field(entry, "mod_revision");
   return json::object({{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}});
 }
+
+json if_created_at(const std::string& key, std::int64_t revision) {
+  return json::object({{"key", to_base64(key)},
+                       {"target", "CREATE"},
+                       {"result", "EQUAL"},
+                       {"create_revision", std::to_string(revision)}});
+}
+
+json if_written_at(const std::string& key, std::int64_t revision) {
+  return json::object(
+      {{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", std::to_string(revision)}});
+}
+
+std::int64_t revision_of_entry(const json& entry) {
+  return entry.is_null() ? 0 : integer(entry, field(entry, "mod_revision"));
+}
+
+std::int64_t revision_of(const json& answer) { return integer(answer, field(field(answer, "header"), "revision")); }
 
 bool succeeded(const json& answer) { return answer.contains("succeeded") && answer["succeeded"] == true; }
 

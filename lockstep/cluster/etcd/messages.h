@@ -14,7 +14,8 @@ nlohmann::json find_in_txn(const std::string& key);
 nlohmann::json put_in_txn(const std::string& key, const std::string& value, const std::string& lease);
 nlohmann::json delete_in_txn(const std::string& key);
 
-/// A transaction that executes all of `requests`, or, with a condition, one of two lists of them.
+/// A transaction that executes all of `requests`, or, with a condition or an array of them, one of two lists of
+/// requests.
 nlohmann::json txn(const nlohmann::json& requests);
 nlohmann::json txn(const nlohmann::json& condition, const nlohmann::json& then, const nlohmann::json& otherwise);
 
@@ -23,6 +24,18 @@ nlohmann::json if_holds(const std::string& key, const std::optional<std::string>
 
 /// A transaction's condition that no client has written `key` since `entry` was read.
 nlohmann::json if_unchanged(const std::string& key, const nlohmann::json& entry);
+
+/// A transaction's condition that `key` is the one that was created at this revision; 0: that it does not exist.
+nlohmann::json if_created_at(const std::string& key, std::int64_t revision);
+
+/// A transaction's condition that the last write of `key` was at this revision; 0: that it does not exist.
+nlohmann::json if_written_at(const std::string& key, std::int64_t revision);
+
+/// The revision of the last write of an entry; 0 for null.
+std::int64_t revision_of_entry(const nlohmann::json& entry);
+
+/// The revision of the store after an answer's request.
+std::int64_t revision_of(const nlohmann::json& answer);
 
 /// Whether a transaction's conditions held.
 bool succeeded(const nlohmann::json& answer);

@@ -33,7 +33,7 @@ bool can_replace(const JobSpec& spec, const PodView& pod) {
       // The next scheduler continues from the saved state. The exit code 1 of a scheduler means that the job failed.
       return pod.role != Role::scheduler || pod.is_disruption() || pod.exit_code == kEndedEarly;
     case Mode::run:
-      // Worker 0 hosts the launchers' store. An exit code is the result that all launchers agreed on.
+      // Worker 0 runs the launchers' service. An exit code is the result that all launchers agreed on.
       return (spec.recovery || spec.elastic) && pod.index != 0 && pod.is_disruption();
     case Mode::none: break;
   }

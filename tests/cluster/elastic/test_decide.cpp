@@ -1,4 +1,4 @@
-// What the coordinator decides: each rule, by what it sees.
+// What the service of launchers decides: each rule, by what it sees.
 #include <lockstep/cluster/elastic/decide.h>
 
 #include <gmock/gmock.h>
@@ -101,7 +101,7 @@ TEST(Decide, WhoIsLostOrMayBeOfAnotherTimeIsNoCandidate) {
 
 TEST(Decide, TheHolderOfTheStoreIsNodeZeroThenTheFirstToCome) {
   NodeView holder = node(3);
-  holder.description.holds_store = true;
+  holder.description.runs_service = true;
   EXPECT_THAT(first_round({node(1), node(2), holder}, policy(3, 3)).members, ElementsAre(3, 1, 2));
 }
 
@@ -357,7 +357,7 @@ TEST(Decide, OnlyANodeThatFitsTakesThePlaceOfALostOne) {
 
 TEST(Decide, TheJobEndsWithItsStore) {
   NodeView holder = lost(node(1, Stage::left, 3));
-  holder.description.holds_store = true;
+  holder.description.runs_service = true;
   holder.report.note = "ended by SIGINT";
   const Nodes nodes = {holder, node(2, Stage::running, 3)};
   for (const auto& decision : {running({1, 2}, nodes, policy(1, 2)), gathering({1, 2}, nodes, policy(1, 2))}) {

@@ -4,7 +4,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/c10d_store_host.h>
-#include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/comm/meet/stores.h>
@@ -29,7 +29,8 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-using cluster::elastic::StoreLimits;
+using cluster::elastic::NodeLink;
+using cluster::elastic::NodeRendezvous;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -65,9 +66,7 @@ class LaunchersMeet : public testing::Test {
   /// The error; empty where the store was opened.
   static std::string open(const std::string& host, bool allow_insecure = false) {
     try {
-      const StoreLimits limits{30s, 10s, 5s};
-      cluster::elastic::open_c10d(
-          {host, 0, true, allow_insecure}, [&] { return host; }, limits);
+      cluster::elastic::open_c10d({host, 0, true, allow_insecure});
     } catch (const Error& error) {
       return error.what();
     }
@@ -121,20 +120,23 @@ class LaunchersEncrypt : public testing::Test {
   std::string address_;
 };
 
-TEST_F(LaunchersEncrypt, TheirOwnStore) {
-  const StoreLimits limits{30s, 10s, 5s};
-  const auto hosted = cluster::elastic::host_agents_store(address_, 0, "", limits);
-  hosted.store->set("key", "value");
-  EXPECT_EQ(cluster::elastic::join_agents_store(
-                address_, hosted.port, [this] { return address_; }, "", limits)
-                ->get("key"),
-            "value");
+NodeLink join(const NodeRendezvous& meeting) {
+  return NodeLink(
+      {.job = "job", .node = {"a host", 1, false, std::nullopt}, .name = meeting.name, .find = meeting.find});
+}
+
+TEST_F(LaunchersEncrypt, TheirOwnService) {
+  const auto meeting = cluster::elastic::open_c10d({address_, 0, true});
+  auto link = join(meeting);
+  EXPECT_EQ(link.ticket(), 1);
+  const auto at = meeting.find();
   ::unsetenv("LOCKSTEP_ENCRYPT");
+  ::setenv("LOCKSTEP_ALLOW_INSECURE", "1", 1);
   EXPECT_THAT(refusal([&] {
-                cluster::elastic::join_agents_store(
-                    address_, hosted.port, [this] { return address_; }, "", limits);
+                join(cluster::elastic::open_c10d({address_, at.port, false}));
               }),
-              HasSubstr("encrypts, and this process does not"));
+              AllOf(HasSubstr(address_), HasSubstr("LOCKSTEP_ENCRYPT")));
+  ::unsetenv("LOCKSTEP_ALLOW_INSECURE");
 }
 
 TEST_F(LaunchersEncrypt, TheStoreOfTheirRanks) {
@@ -169,10 +171,7 @@ TEST_F(LaunchersEncrypt, ARankThatDiffersFromTheJobServiceSaysSo) {
 
 TEST_F(LaunchersEncrypt, WithoutCertificatesTheySayWhatIsMissing) {
   ::unsetenv("LOCKSTEP_CLUSTER_CONFIG");
-  EXPECT_THAT(refusal([&] {
-                cluster::elastic::host_agents_store(address_, 0, "", StoreLimits{30s, 10s, 5s});
-              }),
-              HasSubstr("LOCKSTEP_CLUSTER_CONFIG"));
+  EXPECT_THAT(refusal([&] { cluster::elastic::open_c10d({address_, 0, true}); }), HasSubstr("LOCKSTEP_CLUSTER_CONFIG"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What --rdzv_endpoint, --rdzv_id and --rdzv_conf say to the etcd backend.
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/elastic/etcd_store.h>
+#include <lockstep/cluster/elastic/etcd_rendezvous.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

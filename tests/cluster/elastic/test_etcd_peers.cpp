@@ -1,6 +1,6 @@
 // Peers that are no etcd, and TLS.
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/elastic/etcd_store.h>
+#include <lockstep/cluster/elastic/etcd_rendezvous.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,18 +17,18 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-EtcdStoreOptions options_for(std::uint16_t port, std::chrono::milliseconds timeout = 60s) {
-  EtcdStoreOptions options;
+EtcdOptions options_for(std::uint16_t port, std::chrono::milliseconds timeout = 60s) {
+  EtcdOptions options;
   options.address.servers = {{"127.0.0.1", port}};
   options.job = "job";
   options.timeout = timeout;
   return options;
 }
 
-/// What a store says of such a server.
-std::string said_of(const EtcdStoreOptions& options) {
+/// What a launcher says of such a server.
+std::string said_of(const EtcdOptions& options) {
   try {
-    EtcdStore(options).get("a");
+    find_server(options);
   } catch (const Error& error) {
     return fmt::format("{}: {}", name(error.kind()), error.message());
   }
@@ -59,7 +59,7 @@ constexpr const char* kNoEtcd = "does not answer as an etcd does";
 TEST(EtcdPeers, AWebServer) {
   EXPECT_THAT(said_of_server(answers(http("<html>\xff hello", "404 Not Found"))),
               AllOf(HasSubstr("io: 127.0.0.1:"), HasSubstr(kNoEtcd), HasSubstr("status 404 and '<html>\\xff hello'"),
-                    HasSubstr("POST /v3/lease/grant")));
+                    HasSubstr("POST /v3/kv/txn")));
 }
 
 TEST(EtcdPeers, JsonOfOtherShapes) {
@@ -145,8 +145,8 @@ class EtcdTls : public testing::Test {
   }
 
   std::string file(const std::string& name) const { return (folder_.path() / name).string(); }
-  EtcdStoreOptions options(const etcd::TlsFiles& files) const {
-    EtcdStoreOptions options = options_for(etcd_->port());
+  EtcdOptions options(const etcd::TlsFiles& files) const {
+    EtcdOptions options = options_for(etcd_->port());
     options.address.tls = files;
     return options;
   }
@@ -167,9 +167,7 @@ class EtcdTls : public testing::Test {
 };
 
 TEST_F(EtcdTls, BothSidesAreChecked) {
-  EtcdStore store(options({file("ca.pem"), file("client.pem"), file("client.key")}));
-  store.set("a", "1");
-  EXPECT_EQ(store.get("a"), "1");
+  EXPECT_EQ(said_of(options({file("ca.pem"), file("client.pem"), file("client.key")})), "no error");
 
   const std::string where = fmt::format("io: no connection to etcd at 127.0.0.1:{}: TLS failed while ", etcd_->port());
   EXPECT_THAT(said_of(options({file("ca.pem"), "", ""})),

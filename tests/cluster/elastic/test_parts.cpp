@@ -1,8 +1,8 @@
 // The small parts under the agents of a job.
 #include <lockstep/base/deadline_thread.h>
-#include <lockstep/cluster/elastic/key_value_store.h>
+#include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
-#include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/elastic/stay.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,38 +40,6 @@ TEST(DeadlineThread, LeavesBehindWhatDoesNotReturn) {
   *released = true;
 }
 
-TEST(MemoryStore, ComparesAndSets) {
-  MemoryStore store;
-  EXPECT_EQ(store.get("key"), std::nullopt);
-  EXPECT_FALSE(store.replace("key", "one", "two"));
-  EXPECT_TRUE(store.replace("key", std::nullopt, "one"));
-  EXPECT_FALSE(store.replace("key", std::nullopt, "other"));
-  EXPECT_FALSE(store.replace("key", "two", "three"));
-  EXPECT_TRUE(store.replace("key", "one", "two"));
-  EXPECT_EQ(store.get_all({"none", "key"}), (std::vector<std::optional<std::string>>{std::nullopt, "two"}));
-  EXPECT_EQ(store.add("count", 2) + store.add("count", 1), 5);
-}
-
-TEST(StoreUsers, AreThereUntilTheyLeaveOrFallSilent) {
-  MemoryStore store;
-  auto now = std::chrono::steady_clock::time_point{};
-  for (int i = 0; i < 2; ++i) enter_store(store);
-  leave_store(store);
-  StoreUsers users(store, 5s, now);
-  EXPECT_TRUE(users.any(now));
-  now += 4s;
-  show_life(store);
-  EXPECT_TRUE(users.any(now));
-  now += 4s;
-  EXPECT_TRUE(users.any(now));
-  now += 1s;
-  EXPECT_FALSE(users.any(now));
-  show_life(store);
-  EXPECT_TRUE(users.any(now));
-  leave_store(store);
-  EXPECT_FALSE(users.any(now));
-}
-
 RankEnd full_end() {
   RankEnd end;
   end.rank = 3;
@@ -91,8 +59,8 @@ RankEnd full_end() {
   return end;
 }
 
-TEST(RankEnds, CrossTheStoreWhole) {
-  const auto read = parse_ends(to_text(NodeEnds{"b", "", {full_end(), RankEnd{}}, -70ms}));
+TEST(RankEnds, AreSentWhole) {
+  const auto read = ends_from(json_of(NodeEnds{"b", "", {full_end(), RankEnd{}}, -70ms}));
   ASSERT_EQ(read.ends.size(), 2u);
   const RankEnd& end = read.ends[0];
   const RankEnd expected = full_end();

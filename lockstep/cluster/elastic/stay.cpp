@@ -1,10 +1,11 @@
-// Two counters in the agents' store, users and signs of life: its holder stays while both show that it is used.
-#include <lockstep/cluster/elastic/store_users.h>
+// The wait of a launcher for those that use its service.
+#include <lockstep/cluster/elastic/stay.h>
 #include <lockstep/cluster/processes/event_loop.h>
 
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 
 namespace lockstep::cluster::elastic {
@@ -14,28 +15,12 @@ namespace {
 /// others.
 constexpr rlim_t kEnough = 1 << 20;
 
-constexpr const char* kUsers = "lockstep/users";
-constexpr const char* kSigns = "lockstep/signs_of_life";
-
 constexpr std::chrono::milliseconds kLook(50);
 constexpr std::chrono::seconds kTellStaying(10);
 
 }  // namespace
 
-void enter_store(KeyValueStore& store) { store.add(kUsers, 1); }
-void show_life(KeyValueStore& store) { store.add(kSigns, 1); }
-void leave_store(KeyValueStore& store) { store.add(kUsers, -1); }
-
-bool StoreUsers::any(Time now) {
-  if (store_.add(kUsers, 0) <= 0) return false;
-  const auto signs = store_.add(kSigns, 0);
-  if (signs != signs_) changed_ = now;
-  signs_ = signs;
-  return now - changed_ < heartbeat_limit_;
-}
-
-void stay_while_used(KeyValueStore& store, std::chrono::milliseconds heartbeat_limit,
-                     const std::function<void()>& tell) {
+void stay_while_used(const std::function<int()>& users, const std::function<void()>& tell) {
   using Clock = std::chrono::steady_clock;
   SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1});
   const auto is_asked_to_go = [&inbox] {
@@ -43,9 +28,8 @@ void stay_while_used(KeyValueStore& store, std::chrono::milliseconds heartbeat_l
     return signal && *signal != SIGUSR1;  // SIGUSR1 is for ranks
   };
   const auto since = Clock::now();
-  StoreUsers users(store, heartbeat_limit, since);
   bool told = false;
-  while (!is_asked_to_go() && users.any(Clock::now())) {
+  while (!is_asked_to_go() && users() > 0) {
     if (!told && Clock::now() - since > kTellStaying) {
       tell();
       told = true;
