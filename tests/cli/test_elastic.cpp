@@ -67,6 +67,25 @@ TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
   EXPECT_EQ(first.wait(), (ExitStatus{143, 0})) << first.said();
 }
 
+TEST(Elastic, TheStatusOfALaunchersJobIsAtItsEndpoint) {
+  const Rendezvous rendezvous("last_call_timeout=0.2");
+  Agent first(rendezvous, {"--nnodes=1:2", "--rdzv_id=seen"}, {"print=ready", "sleep_ms=60000"});
+  ASSERT_TRUE(first.says("ready")) << first.said();
+  const auto endpoint = "127.0.0.1:" + rendezvous.port();
+  const auto table = lockstep({"status", "--rdzv-endpoint", endpoint});
+  EXPECT_TRUE(table.status.ok()) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("job seen: running, round 1, 1 node(s), 1 rank(s), 0 of 0 restart(s)"),
+                               HasSubstr("last decisions:"), HasSubstr("round 1 begins on 1 nodes with 1 ranks")));
+  const auto status = nlohmann::json::parse(lockstep({"status", "--json", "--rdzv-endpoint", endpoint}).out);
+  EXPECT_EQ(status["service"], "launchers");
+  EXPECT_EQ(status["jobs"][0]["launchers"][0]["state"], "running");
+  first.kill(SIGTERM);
+  EXPECT_EQ(first.wait(), (ExitStatus{143, 0}));
+  const auto nobody = lockstep({"status", "--rdzv-endpoint", endpoint});
+  EXPECT_EQ(nobody.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(nobody.err, HasSubstr("no answer at " + endpoint));
+}
+
 TEST(Elastic, TooFewNodesAreAClearEnd) {
   const Rendezvous rendezvous("join_timeout=1,keep_alive_interval=0.5");
   Agent alone(rendezvous, {"--nnodes=2"}, {"print=never"});

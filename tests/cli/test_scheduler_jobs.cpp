@@ -303,7 +303,7 @@ TEST(SchedulerJobs, MistakesAreSaidBeforeAnythingRuns) {
   EXPECT_THAT(unknown.err, HasSubstr("there is no key 'cluster.workers'"));
   const auto silent = lockstep({"status"}, job_of(1));
   EXPECT_EQ(silent.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(silent.err, HasSubstr("no answer from a scheduler at 127.0.0.1:"));
+  EXPECT_THAT(silent.err, HasSubstr("no answer at 127.0.0.1:"));
 }
 
 // ---- the scripts

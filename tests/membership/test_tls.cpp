@@ -219,7 +219,7 @@ TEST_F(SchedulerTls, RefusesASchedulerWithAnotherName) {
   RunningServer server(server_with(node(authority_.issue("elsewhere", {"elsewhere", "10.0.0.1"})).server()));
   refuse(server.port(), node(good_).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is for another host name (IP address mismatch)"});
-  expect_error(ErrorKind::io, {"no answer from a scheduler at localhost:", "another host name (hostname mismatch)"},
+  expect_error(ErrorKind::io, {"no answer at localhost:", "another host name (hostname mismatch)"},
                [&] { fetch_status("localhost", server.port(), node(good_).client()); });
   expect_refusal("it refused our certificate");
 }

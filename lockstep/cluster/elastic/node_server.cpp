@@ -5,8 +5,10 @@
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/elastic/node_service.h>
+#include <lockstep/cluster/elastic/node_status.h>
 #include <lockstep/membership/service/listener.h>
 #include <lockstep/store/peer_user.h>
+#include <lockstep/version.h>
 
 #include <fmt/format.h>
 
@@ -101,7 +103,7 @@ class NodeServer::State {
                   step(membership::Closed{id, why, by_us});
                 },
             .tick = [this] { step(membership::Tick{}); },
-            .status = [this] { return std::string("{}"); },
+            .status = [this] { return status_json(service_, std::string(version()), started_, Clock::now()); },
             .has_registered = [this](auto id) { return is_node(service_, id); },
             .is_admitted = [this](auto id) { return is_node(service_, id); }};
   }
@@ -117,6 +119,7 @@ class NodeServer::State {
   void save() noexcept;
 
   NodeServerOptions options_;
+  const Clock::time_point started_ = Clock::now();
   NodeServiceState service_;
   std::deque<NodeServiceOutput> waiting_;
   std::size_t waiting_for_save_ = 0;  ///< those of them that wait for the save in progress

@@ -22,6 +22,7 @@ constexpr int kPatience = 10;
 constexpr milliseconds kStandstill(1000);
 /// More decisions than one input can cause.
 constexpr int kMostDecisions = 32;
+constexpr std::size_t kLoggedDecisions = 10;
 /// Bytes of the last lines of ranks that a job keeps: its state has to fit into one value of etcd (1.5 MiB).
 constexpr std::size_t kMostLines = std::size_t{256} << 10;
 constexpr std::size_t kLongestNote = 2000;
@@ -228,6 +229,19 @@ bool decide_once(NodeJob& job, Time now, bool& changed) {
   job.lost_since.reset();
   changed = true;
   return true;
+}
+
+/// What a decision has changed, and why.
+std::string describe_decision(const JobState& now, const JobState& before) {
+  const auto why = now.why.empty() ? "" : fmt::format(" ({})", now.why);
+  if (now.phase == Phase::closed) return fmt::format("the job ends with {}{}", now.exit_code, why);
+  if (now.round > before.round) {
+    return fmt::format("round {} begins on {} nodes with {} ranks{}", now.round, now.nodes, now.ranks, why);
+  }
+  if (now.phase == Phase::gathering && before.phase == Phase::running) {
+    return fmt::format("round {} ends: {}", now.round, now.why);
+  }
+  return now.why;
 }
 
 void forget_gone(NodeJob& job, Time now) {
@@ -481,8 +495,13 @@ bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const ReplacementWish
 bool NodeServiceStep::take(NodeJob& /*job*/, NodeMember& /*node*/, const NodeHello& /*hello*/) { return false; }
 
 void NodeServiceStep::advance(NodeJob& job, bool changed) {
+  auto before = job.state;
   for (int i = 0; i < kMostDecisions && decide_once(job, now_, changed); ++i) {
-    outputs_.emplace_back(membership::LogLine{LogLevel::debug, fmt::format("job '{}': {}", job.name, job.state.why)});
+    job.decisions.push_back({now_, describe_decision(job.state, before)});
+    if (job.decisions.size() > kLoggedDecisions) job.decisions.pop_front();
+    outputs_.emplace_back(
+        membership::LogLine{LogLevel::debug, fmt::format("job '{}': {}", job.name, job.decisions.back().text)});
+    before = job.state;
   }
   if (changed) outputs_.emplace(outputs_.begin(), SaveJob{job.name});
   const auto places = places_in(job);

@@ -7,6 +7,7 @@
 #include <lockstep/membership/service/service.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,8 +48,9 @@ struct NodeJob {
   std::string service_log;             ///< of the last round
   std::map<int, std::string> reports;  ///< of the failures, by round
   std::optional<Time> gathering_since;
-  std::optional<Time> enough_since;  ///< since when min_nodes nodes have joined
-  std::optional<Time> lost_since;    ///< since when a node is lost whose place another one may take
+  std::optional<Time> enough_since;                  ///< since when min_nodes nodes have joined
+  std::optional<Time> lost_since;                    ///< since when a node is lost whose place another one may take
+  std::deque<membership::LoggedDecision> decisions;  ///< the last ten, for the status
 };
 
 /// A connection.

@@ -137,7 +137,7 @@ net::HttpResponse ask(net::HttpClient& client) {
     return client.get("/v1/status", std::chrono::steady_clock::now() + kLimit);
   } catch (const Error& error) {
     throw Error(error.kind() == ErrorKind::timeout ? ErrorKind::timeout : ErrorKind::io, "status",
-                fmt::format("no answer from a scheduler at {}: {}", client.server().text(), error.message()));
+                fmt::format("no answer at {}: {}", client.server().text(), error.message()));
   }
 }
 
@@ -220,7 +220,7 @@ std::string fetch_status(const std::string& host, std::uint16_t port,
   net::HttpClient client({host, port}, tls, kLongestStatus);
   net::HttpResponse response = ask(client);
   if (response.status != 200) {
-    fail(ErrorKind::io, "status", "the server at {} is not a scheduler: status {} of HTTP", client.server().text(),
+    fail(ErrorKind::io, "status", "the server at {} is no service of a job: status {} of HTTP", client.server().text(),
          response.status);
   }
   return std::move(response.body);
