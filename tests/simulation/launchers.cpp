@@ -147,6 +147,7 @@ struct Launcher {
   std::optional<int> code;                         ///< its exit code
   std::int64_t wished = 0;                         ///< a rank is lost, and waits for the answer to this wish
   std::string logged;                              ///< the last log of the job service, where it has that
+  Time delivered{};                                ///< when a service got its last message
   Time troubled{};                                 ///< when it was last stopped, cut off, or without a connection
   bool odd = false;                                ///< a stranger
   std::tuple<int, int, std::size_t, bool> sent{};  ///< of the newest view: round, restarts, replaced nodes, closed
@@ -180,6 +181,7 @@ class Life {
   void ranks_ended(int index, ExitStatus status, int asked);
   void farewell(int index, int code);
   void take_answer(int index);
+  void check_refusal(int index, const FromNodeService& message);
   void log_lost_ranks();
   void beat(int index);
   void train();
@@ -199,7 +201,13 @@ class Life {
   void watch(ConnectionId id);
 
   void check_view(int index, const JobView& view);
-  void check_state(const NodeJob& job);
+  void check_state(const NodeJob& job, bool is_newest);
+  void check_ranks_ended(const NodeJob& job);
+  bool is_well(const Launcher& one) const {
+    const auto most = kGrace + seconds(4) + d_.policy.heartbeat_limit;
+    return one.process.alive && one.session.connected && timeline_.now() - one.troubled > most &&
+           timeline_.now() - service_troubled_ > most;
+  }
   void check_lost(const NodeJob& job);
   void strike(Kind kind);
   void start_stranger();
@@ -245,6 +253,7 @@ class Life {
   int restarted_ = 0;
   bool failed_ = false;
   std::map<std::string, int> meetings_;  ///< the round of each
+  std::map<int, int> replaced_nodes_;    ///< by round
   std::string why_;
   Time service_troubled_{};  ///< when a service began, or could not be reached
 };
@@ -400,6 +409,7 @@ void Life::to_service(ConnectionId id, const FromNode& message) {
     deliver(launcher(services_.at(wires_.at(id).service).launcher).process, [this, id, text] {
       const auto& one = wires_.at(id);
       if (!one.at_service || !services_.at(one.service).serves) return;
+      if (is_node(services_.at(one.service).state, id)) launcher(one.launcher).delivered = timeline_.now();
       note(fmt::format("launcher {} -> service {}: {}", one.launcher, one.service, text));
       try {
         give_service(one.service, NodeReceived{id, parse_from_node(text)});
@@ -424,10 +434,12 @@ void Life::to_launcher(ConnectionId id, const FromNodeService& message) {
       note(fmt::format("service {} -> launcher {}: {}", one.service, one.launcher, text));
       try {
         const auto received = parse_from_node_service(text);
+        if (std::holds_alternative<NodeWelcome>(received) && launcher(one.launcher).odd)
+          violate("a stranger is a node of the job");
+        check_refusal(one.launcher, received);
         if (const auto* view = std::get_if<JobView>(&received)) check_view(one.launcher, *view);
         give_launcher(one.launcher, received);
         if (std::holds_alternative<NodeWelcome>(received)) {
-          if (launcher(one.launcher).odd) violate("a stranger is a node of the job");
           auto& welcomed = launcher(one.launcher);
           welcomed.troubled = std::max(welcomed.troubled, timeline_.now());
         }
@@ -666,6 +678,9 @@ void Life::train() {
       int nodes = 0;
       for (const int index : members) {
         const auto& view = *launcher(index).session.view;
+        const bool has_lost_place = view.job.round == round && view.job.phase == Phase::running && !view.place;
+        if (has_lost_place && is_well(launcher(index)))
+          violate(fmt::format("the ranks of launcher {} go on without a place", index));
         if (view.job.round != round || !view.place) continue;
         if (!places.insert(view.place->node).second)
           violate(fmt::format("two nodes compute in place {}", view.place->node));
@@ -736,8 +751,13 @@ void Life::tick(int incarnation) {
     auto& process = launcher(service.launcher).process;
     if (process.held.empty() && process.blocked_until <= timeline_.now()) {
       give_service(incarnation, membership::Tick{});
-    } else if (process.blocked_until > timeline_.now()) {
-      timeline_.at(process.blocked_until, [] {});
+    } else if (process.blocked_until > timeline_.now() && network_.happens(500)) {
+      // A timer that is due meanwhile fires before what has arrived is read.
+      return timeline_.at(process.blocked_until - std::chrono::nanoseconds(1), [this, incarnation] {
+        auto& woken = services_.at(incarnation);
+        if (woken.serves && launcher(woken.launcher).process.alive) give_service(incarnation, membership::Tick{});
+        tick(incarnation);
+      });
     }
     tick(incarnation);
   });
@@ -768,7 +788,8 @@ void Life::give_service(int incarnation, const NodeServiceInput& input) {
   if (!service.serves) return;
   try {
     auto outputs = step(service.state, input, timeline_.now(), [this] { return names_.token(); });
-    if (service.state.jobs.contains("job")) check_state(service.state.jobs.at("job"));
+    const bool is_newest = !d_.etcd || (key_ && key_->second == service.created && lease_until_ >= timeline_.now());
+    if (service.state.jobs.contains("job")) check_state(service.state.jobs.at("job"), is_newest);
     for (auto& output : outputs) {
       if (std::holds_alternative<SaveJob>(output) && d_.etcd) {
         service.changed = true;
@@ -821,7 +842,7 @@ void Life::carry_out(const NodeServiceOutput& output) {
 
 // ---- what is promised
 
-void Life::check_state(const NodeJob& job) {
+void Life::check_state(const NodeJob& job, bool is_newest) {
   const auto& state = job.state;
   if (state.restarts > job.policy.max_restarts)
     violate(fmt::format("{} restarts of {}", state.restarts, job.policy.max_restarts));
@@ -831,13 +852,20 @@ void Life::check_state(const NodeJob& job) {
   if (state.round > round_) {
     // A round after a failure, without a node that was lost or has left, is a restart of all.
     if (state.round == round_ + 1 && failed_) ++restarted_;
+    check_ranks_ended(job);
     round_ = state.round;
   }
   failed_ = state.phase == Phase::gathering && state.why.starts_with("a rank on");
   if (restarted_ > job.policy.max_restarts + lost_)
     violate(fmt::format("all ranks were started again {} times", restarted_));
-  if (job.replaced > wishes_ + lost_ + static_cast<int>(job.nodes.size()))
-    violate(fmt::format("{} replacements, and {} were wanted", job.replaced, wishes_));
+  auto& of_round = replaced_nodes_[state.round];
+  of_round = std::max(of_round, static_cast<int>(state.replaced.size()));
+  int nodes_replaced = 0;
+  for (const auto& [round, number] : replaced_nodes_) nodes_replaced += number;
+  if (job.replaced > wishes_ + nodes_replaced)
+    violate(fmt::format("{} replacements, and {} were wanted", job.replaced, wishes_ + nodes_replaced));
+  if (job.replaced < grants_ && is_newest)
+    violate(fmt::format("{} replacements are counted of {}", job.replaced, grants_));
   if (state.restarts > fails_) violate(fmt::format("{} restarts, and {} ranks have failed", state.restarts, fails_));
   check_lost(job);
   const std::set<Ticket> unique(job.members.begin(), job.members.end());
@@ -846,6 +874,18 @@ void Life::check_state(const NodeJob& job) {
     violate("a round has too many nodes");
   if (state.phase == Phase::running && static_cast<int>(job.members.size()) < job.policy.min_nodes)
     violate("a round has too few nodes");
+}
+
+// A new round begins when the ranks of the last one have ended.
+void Life::check_ranks_ended(const NodeJob& job) {
+  for (const auto& [ticket, node] : job.nodes) {
+    for (std::size_t i = 0; i < launchers_.size(); ++i) {
+      const auto& one = *launchers_[i];
+      const bool is_it = one.session.ticket == ticket && one.session.facts.life == node.life;
+      if (is_it && is_well(one) && one.ranks != Ranks::none)
+        violate(fmt::format("round {} begins while the ranks of launcher {} run", job.state.round, i));
+    }
+  }
 }
 
 // Nobody is lost who could be heard.
@@ -860,6 +900,16 @@ void Life::check_lost(const NodeJob& job) {
   if (one.process.alive && one.session.connected && now - one.troubled > job.policy.heartbeat_limit + seconds(3) &&
       now - service_troubled_ > job.policy.heartbeat_limit + seconds(3))
     violate(fmt::format("launcher {} counts as lost, and nothing is wrong with it", *number));
+}
+
+// With etcd, no service forgets a launcher that was there a moment ago.
+void Life::check_refusal(int index, const FromNodeService& message) {
+  const auto* refusal = std::get_if<NodeRefusal>(&message);
+  const auto& one = launcher(index);
+  if (refusal == nullptr || !refusal->again || one.odd || one.leaving || !d_.etcd) return;
+  if (timeline_.now() - one.delivered < 4 * d_.policy.heartbeat_limit &&
+      timeline_.now() - one.process.blocked_until > seconds(60))
+    violate(fmt::format("launcher {} is forgotten: {}", index, refusal->reason));
 }
 
 // What a launcher has seen is not forgotten, by whatever service.
@@ -978,6 +1028,8 @@ void Life::start_stranger() {
   if (!d_.secret) {
     one.session.ticket = 1;
     one.session.service = names_.token();
+    // Or it knows the name of the service, and not that of the launcher whose number it takes.
+    if (trouble_.happens(500)) one.session.service = launchers_.front()->session.service;
   }
   for (const auto& [incarnation, service] : services_) {
     if (service.serves) return connect(index, incarnation);
