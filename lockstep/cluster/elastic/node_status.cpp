@@ -138,7 +138,8 @@ bool is_of_launchers(const std::string& text) {
 std::string status_table(const std::string& text) {
   try {
     std::string table;
-    for (const json& job : json::parse(text).at("jobs")) table += table_of(job);
+    const json status = json::parse(text);
+    for (const json& job : status.at("jobs")) table += table_of(job);
     return table.empty() ? "the service has no job yet\n" : table;
   } catch (const json::exception& error) {
     fail(ErrorKind::data, "status", "the answer is no status of launchers of this version: {}", json_mistake(error));
