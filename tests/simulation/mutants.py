@@ -94,7 +94,7 @@ MUTANTS = [
      "node != job->second.nodes.end()"),
     ("ranks meet where those of the last round did", NODES, "  job.meeting.reset();\n", ""),
     ("two nodes get one place", NODES, "    ++place.node;\n", ""),
-    ("members are forgotten", NODES, "std::find(job.members.begin(), job.members.end(), ticket) == job.members.end()", "true"),
+    ("members are forgotten", NODES, "return gone && node.connection == 0 && !is_member;", "(void)is_member;\n    return gone && node.connection == 0;"),
     ("a replaced node is not shown that it is", NODES, "view.replaced = is_replaced(job.state, ticket);", "view.replaced = false;"),
     ("views are sent once", NODES, "  node.sent.reset();\n", ""),
     ("the end of a round is not shown", NODES, "    if (node.sent == view) continue;\n", "    if (node.sent && node.sent->job.round == view.job.round && node.sent->meeting) continue;\n"),

@@ -16,8 +16,10 @@ namespace {
 using Kind = Decision::Kind;
 using std::chrono::milliseconds;
 
-/// A launcher that was stopped and continues within this many times the limit is accepted again.
+/// A launcher that was stopped and continues within this many times the limit is accepted again; one that has taken
+/// part in a round, for longer.
 constexpr int kPatience = 10;
+constexpr auto kPatienceWithMembers = std::chrono::hours(1);
 /// A service that makes no step for so long was stopped, or waited for its store.
 constexpr milliseconds kStandstill(1000);
 /// More decisions than one input can cause.
@@ -245,11 +247,13 @@ std::string describe_decision(const JobState& now, const JobState& before) {
 }
 
 void forget_gone(NodeJob& job, Time now) {
+  const milliseconds briefly = kPatience * job.policy.heartbeat_limit;
   std::erase_if(job.nodes, [&](const auto& item) {
     const auto& [ticket, node] = item;
-    const bool gone = node.report.stage == Stage::left || now - node.heard > kPatience * job.policy.heartbeat_limit;
-    return gone && node.connection == 0 &&
-           std::find(job.members.begin(), job.members.end(), ticket) == job.members.end();
+    const auto most = node.report.round == 0 ? briefly : std::max<milliseconds>(briefly, kPatienceWithMembers);
+    const bool gone = node.report.stage == Stage::left || now - node.heard > most;
+    const bool is_member = std::find(job.members.begin(), job.members.end(), ticket) != job.members.end();
+    return gone && node.connection == 0 && !is_member;
   });
 }
 
