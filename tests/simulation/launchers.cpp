@@ -2,6 +2,7 @@
 #include "simulation/launchers.h"
 
 #include <lockstep/base/parse.h>
+#include <lockstep/cluster/elastic/held_outputs.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/elastic/node_session.h>
 
@@ -118,10 +119,7 @@ struct Service {
   std::int64_t created = 0;  ///< the revision of its key in etcd
   NodeServiceState state;
   bool serves = true;
-  std::deque<NodeServiceOutput> waiting{};  ///< for what is not saved yet
-  std::size_t waiting_for_save = 0;
-  bool changed = false;
-  bool saving = false;
+  HeldOutputs held{};
   Time kept{};  ///< when its lease was kept alive, last
 };
 
@@ -138,13 +136,13 @@ struct Launcher {
   std::size_t replaced = 0;
   int took_part_in = 0;
   Ranks ranks = Ranks::none;
-  int round = 0;           ///< of its ranks
-  std::size_t turn = 0;    ///< nodes that had been replaced when they began
+  int round = 0;  ///< of its ranks
+
   bool meets = false;      ///< node 0 has published the rendezvous of the round
   std::uint64_t life = 0;  ///< counts its ranks' starts, so that old timers are recognized
   bool leaving = false;
   bool held_here = false;
-  std::optional<int> code;                         ///< its exit code
+
   std::int64_t wished = 0;                         ///< a rank is lost, and waits for the answer to this wish
   std::string logged;                              ///< the last log of the job service, where it has that
   Time delivered{};                                ///< when a service got its last message
@@ -190,7 +188,7 @@ class Life {
   void end_service(int incarnation, const char* why);
   void give_service(int incarnation, const NodeServiceInput& input);
   void carry_out(const NodeServiceOutput& output);
-  void save(int incarnation);
+  void save_if_changed(int incarnation);
   void tick(int incarnation);
   void keep_lease(int incarnation);
 
@@ -319,7 +317,7 @@ void Life::end_launcher(int index, int code, const std::string& why) {
   note(fmt::format("launcher {} ends with {}: {}", index, code, why));
   one.process.alive = false;
   one.process.held.clear();
-  one.code = code;
+
   one.ranks = Ranks::none;
   ++one.life;
   if (one.service_here != 0) end_service(one.service_here, "with its launcher");
@@ -570,7 +568,7 @@ void Life::start_ranks(int index) {
     violate(fmt::format("ranks of round {} meet where those of round {} did", job.round, meetings_[meeting]));
   one.ranks = Ranks::running;
   one.round = job.round;
-  one.turn = job.replaced.size();
+
   ++one.life;
   note(fmt::format("launcher {} starts its ranks of round {} as node {}", index, job.round,
                    one.session.view->place->node));
@@ -790,27 +788,18 @@ void Life::give_service(int incarnation, const NodeServiceInput& input) {
     auto outputs = step(service.state, input, timeline_.now(), [this] { return names_.token(); });
     const bool is_newest = !d_.etcd || (key_ && key_->second == service.created && lease_until_ >= timeline_.now());
     if (service.state.jobs.contains("job")) check_state(service.state.jobs.at("job"), is_newest);
-    for (auto& output : outputs) {
-      if (std::holds_alternative<SaveJob>(output) && d_.etcd) {
-        service.changed = true;
-      } else if (service.changed || service.saving) {
-        service.waiting.push_back(std::move(output));
-      } else {
-        carry_out(output);
-      }
-    }
-    if (service.changed && !service.saving) save(incarnation);
+    if (d_.etcd) outputs = service.held.take(std::move(outputs));
+    for (const auto& output : outputs) carry_out(output);
+    save_if_changed(incarnation);
   } catch (const Error&) {
     if (const auto* received = std::get_if<NodeReceived>(&input)) close_at_service(received->connection);
   }
 }
 
 // What depends on the state waits until etcd has it.
-void Life::save(int incarnation) {
+void Life::save_if_changed(int incarnation) {
   auto& service = services_.at(incarnation);
-  service.saving = true;
-  service.changed = false;
-  service.waiting_for_save = service.waiting.size();
+  if (!service.held.begin_save()) return;
   const auto when = std::max(timeline_.now() + d_.write, away_until_);
   timeline_.at(when, [this, incarnation, text = print_job(service.state.jobs.at("job"))] {
     const auto& writer = services_.at(incarnation);
@@ -821,13 +810,8 @@ void Life::save(int incarnation) {
       auto& one = services_.at(incarnation);
       if (!one.serves) return;
       if (!held) return end_service(incarnation, "another one runs it");
-      one.saving = false;
-      const auto ready = one.changed ? one.waiting_for_save : one.waiting.size();
-      for (std::size_t i = 0; i < ready; ++i) {
-        carry_out(one.waiting.front());
-        one.waiting.pop_front();
-      }
-      if (one.changed) save(incarnation);
+      for (const auto& output : one.held.end_save()) carry_out(output);
+      save_if_changed(incarnation);
     });
   });
 }

@@ -73,8 +73,8 @@ class Agent {
  private:
   using Condition = std::function<bool(const JobView&)>;
 
-  /// The first view that meets the condition. nullopt when the user sends a signal before that, or at `deadline`.
-  std::optional<JobView> wait_for(const Condition& condition, std::optional<Clock::time_point> deadline = {});
+  /// The first view that meets the condition. nullopt when the user sends a signal before that.
+  std::optional<JobView> wait_for(const Condition& condition);
   /// Whether the state has a new round for this node, or a change in a round in which it has no ranks.
   bool is_news(const JobState& state) const;
   void take_part(const JobState& state, const NodePlace& node_place);
@@ -96,7 +96,6 @@ class Agent {
   LaunchResult end_refused(const JobView& view);
   LaunchResult end_unneeded(LaunchResult result, std::string_view why);
   void depart(bool stays);
-  void stay_for_others();
 
   const LaunchOptions& launch_;
   const AgentOptions& options_;
@@ -150,7 +149,7 @@ bool Agent::is_news(const JobState& state) const {
   return state.round > looked_at_ || (state.round > took_part_in_ && state.replaced.size() > replaced_);
 }
 
-std::optional<JobView> Agent::wait_for(const Condition& condition, std::optional<Clock::time_point> deadline) {
+std::optional<JobView> Agent::wait_for(const Condition& condition) {
   const auto since = Clock::now();
   while (true) {
     auto view = link_.view();
@@ -164,7 +163,7 @@ std::optional<JobView> Agent::wait_for(const Condition& condition, std::optional
     poller.add(inbox_.fd(), POLLIN, [this] { take_signals(); });
     poller.add(link_.changed_fd(), POLLIN, [] {});
     poller.wait(kIdleLook);
-    if (signal_ || (deadline && Clock::now() >= *deadline)) return std::nullopt;
+    if (signal_) return std::nullopt;
   }
 }
 

@@ -85,6 +85,11 @@ std::chrono::seconds parse_lease(const std::string& text) {
 
 // ---- keys and leases
 
+/// A key of a job: "service" names the launcher that runs its service, "state" is its state.
+std::string key_of_job(const EtcdOptions& options, const char* what) {
+  return fmt::format("/lockstep/{}/{}", options.job, what);
+}
+
 /// Null: there is no such key.
 json read_entry(etcd::Client& client, const std::string& key, Clock::time_point deadline) {
   const auto answer = client.call(kTxn, etcd::txn(json::array({etcd::find_in_txn(key)})), deadline);
@@ -157,7 +162,6 @@ class Term {
   /// later.
   Term(const EtcdOptions& options, const Lease& lease, std::int64_t created, std::chrono::seconds ttl,
        Clock::time_point granted, std::vector<UniqueFd> sockets, const ServiceAt& at);
-  ~Term() { stop_.request_stop(); }
   Term(const Term&) = delete;
   Term& operator=(const Term&) = delete;
 
@@ -176,7 +180,8 @@ class Term {
   bool put(const std::string& text, Clock::time_point deadline);
 
   const EtcdOptions options_;
-  const std::string prefix_;
+  const std::string service_key_;
+  const std::string state_key_;
   const std::int64_t created_;
   const std::chrono::seconds ttl_;
   etcd::Client of_server_;  ///< for the thread of the server
@@ -185,7 +190,7 @@ class Term {
   std::int64_t written_ = 0;  ///< the revision of the last write of the state
   std::mutex mutex_;          ///< guards state_lease_
   std::string state_lease_;   ///< of the state, which outlives this term
-  std::stop_source stop_;
+
   std::optional<NodeServer> server_;
   std::jthread keeper_;
 };
@@ -193,7 +198,8 @@ class Term {
 Term::Term(const EtcdOptions& options, const Lease& lease, std::int64_t created, std::chrono::seconds ttl,
            Clock::time_point granted, std::vector<UniqueFd> sockets, const ServiceAt& at)
     : options_(options),
-      prefix_("/lockstep/" + options.job + "/"),
+      service_key_(key_of_job(options, "service")),
+      state_key_(key_of_job(options, "state")),
       created_(created),
       ttl_(ttl),
       of_server_(options.address),
@@ -217,7 +223,7 @@ void Term::grant_state_lease(Clock::time_point deadline) {
 
 std::optional<std::string> Term::load() {
   const auto deadline = Clock::now() + options_.timeout;
-  const auto entry = read_entry(of_server_, prefix_ + "state", deadline);
+  const auto entry = read_entry(of_server_, state_key_, deadline);
   written_ = etcd::revision_of_entry(entry);
   const auto text = etcd::value_of(entry);
   // Under the lease of this term, as that of the last one is not kept any more.
@@ -230,11 +236,11 @@ std::optional<std::string> Term::load() {
 // Whether it is written. An attempt without an answer may have been carried out, or may be later: so the condition
 // names the last write too, and a write of this text by an earlier attempt counts.
 bool Term::put(const std::string& text, Clock::time_point deadline) {
-  const auto state = prefix_ + "state", service = prefix_ + "service";
   for (;;) {
-    const auto conditions = json::array({etcd::if_created_at(service, created_), etcd::if_written_at(state, written_)});
-    const auto write = json::array({etcd::put_in_txn(state, text, state_lease())});
-    const auto look = json::array({etcd::find_in_txn(state), etcd::find_in_txn(service)});
+    const auto conditions =
+        json::array({etcd::if_created_at(service_key_, created_), etcd::if_written_at(state_key_, written_)});
+    const auto write = json::array({etcd::put_in_txn(state_key_, text, state_lease())});
+    const auto look = json::array({etcd::find_in_txn(state_key_), etcd::find_in_txn(service_key_)});
     const auto answer = of_server_.call(kTxn, etcd::txn(conditions, write, look), deadline);
     if (answer.refusal.find("lease not found") != std::string::npos) {
       grant_state_lease(deadline);
@@ -293,7 +299,7 @@ class AtEtcd {
  public:
   AtEtcd(const EtcdOptions& options, std::string address, std::vector<std::string> listen_on, std::chrono::seconds ttl)
       : options_(options),
-        key_("/lockstep/" + options.job + "/service"),
+        key_(key_of_job(options, "service")),
         address_(std::move(address)),
         listen_on_(std::move(listen_on)),
         ttl_(ttl),
@@ -386,7 +392,7 @@ EtcdOptions etcd_options(const std::string& endpoint, const std::string& job,
 
 etcd::HttpServer find_server(const EtcdOptions& options) {
   etcd::Client client(options.address);
-  read_key(client, "/lockstep/" + options.job + "/service", Clock::now() + options.timeout);
+  read_key(client, key_of_job(options, "service"), Clock::now() + options.timeout);
   return client.server();
 }
 

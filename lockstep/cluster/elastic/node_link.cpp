@@ -4,6 +4,7 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/base/signals_blocked.h>
 #include <lockstep/cluster/elastic/node_link.h>
+#include <lockstep/membership/membership.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
 #include <lockstep/net/sleep.h>
@@ -45,11 +46,7 @@ constexpr milliseconds kConnect(2000);
 constexpr std::chrono::seconds kTellJoining(2);
 constexpr std::chrono::seconds kTellAgain(10);
 
-void rethrow(const std::exception_ptr& error) {
-  if (error) std::rethrow_exception(error);
-}
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+using membership::seconds_in;
 
 }  // namespace
 
@@ -152,8 +149,8 @@ class NodeLink::State {
 
 void NodeLink::State::run() noexcept {
   try {
-    asio::co_spawn(context_, live(), rethrow);
-    asio::co_spawn(context_, beat(), rethrow);
+    asio::co_spawn(context_, live(), net::rethrow);
+    asio::co_spawn(context_, beat(), net::rethrow);
     context_.run();
   } catch (const std::exception& error) {
     end(ErrorKind::io, error.what(), false);
@@ -282,17 +279,17 @@ void NodeLink::State::judge(const ServiceAt& at, const std::string& why) {
       log_warning(
           "lockstep run: {} has not answered for {:.1f} s ({}); this launcher goes on for at most {:.1f} s "
           "without it (read_timeout)",
-          options_.name, seconds(waited), why, seconds(options_.limit));
+          options_.name, seconds_in(waited), why, seconds_in(options_.limit));
     } else {
-      log_warning("lockstep run: waiting for {}: {:.0f} s of at most {:.0f} s ({})", options_.name, seconds(waited),
-                  seconds(options_.join_limit), why);
+      log_warning("lockstep run: waiting for {}: {:.0f} s of at most {:.0f} s ({})", options_.name, seconds_in(waited),
+                  seconds_in(options_.join_limit), why);
     }
   }
   if (!joined) {
     if (waited < options_.join_limit) return;
     return end(
         ErrorKind::timeout,
-        fmt::format("cannot reach {} within {:.1f} s: {}. {}{}", options_.name, seconds(options_.join_limit), why,
+        fmt::format("cannot reach {} within {:.1f} s: {}. {}{}", options_.name, seconds_in(options_.join_limit), why,
                     options_.moves ? "One of the job's launchers runs it: this host must reach theirs (--local_addr)"
                                    : "The launcher on the host that --rdzv_endpoint (or --master_addr) names "
                                      "opens it: start it there, and check the address and that this host can "
@@ -316,13 +313,13 @@ void NodeLink::State::judge(const ServiceAt& at, const std::string& why) {
     return end(ErrorKind::timeout,
                fmt::format("{} has not answered for {:.1f} s, and this launcher found no other one ({}). The same "
                            "command goes on from the newest checkpoint",
-                           options_.name, seconds(waited), why),
+                           options_.name, seconds_in(waited), why),
                true);
   }
   end(ErrorKind::timeout,
       fmt::format("{} has not answered for {:.1f} s: the host of the launcher that runs it, or the network to it, has "
                   "failed ({}). {}",
-                  options_.name, seconds(waited), why, kWithEtcd),
+                  options_.name, seconds_in(waited), why, kWithEtcd),
       true);
 }
 
@@ -333,26 +330,21 @@ void NodeLink::State::end(ErrorKind kind, std::string reason, bool again) {
 }
 
 void NodeLink::State::take(const NodeSessionInput& input) {
-  std::vector<FromNode> messages;
-  std::uint64_t connection = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    connection = connection_;
-    const bool was_over = session_.over.has_value();
-    messages = step(session_, input);
-    if (!was_over && session_.over) session_.over->reason = fmt::format("{}: {}", options_.name, session_.over->reason);
-    const auto* message = std::get_if<FromNodeService>(&input);
-    if (message != nullptr && std::holds_alternative<JobView>(*message)) show_view();
-    if (session_.over) raise_flags();
-    news_.notify_all();
-    if (messages.empty()) return;
-    // With the lock held, so that messages are sent in the order of their making.
-    asio::post(context_, [this, connection, messages = std::move(messages)] {
-      if (connection != current_connection()) return;  // all is sent again on another one
-      outbox_.insert(outbox_.end(), messages.begin(), messages.end());
-      wake_.cancel();
-    });
-  }
+  const std::lock_guard lock(mutex_);
+  const bool was_over = session_.over.has_value();
+  auto messages = step(session_, input);
+  if (!was_over && session_.over) session_.over->reason = fmt::format("{}: {}", options_.name, session_.over->reason);
+  const auto* message = std::get_if<FromNodeService>(&input);
+  if (message != nullptr && std::holds_alternative<JobView>(*message)) show_view();
+  if (session_.over) raise_flags();
+  news_.notify_all();
+  if (messages.empty()) return;
+  // With the lock held, so that messages are sent in the order of their making.
+  asio::post(context_, [this, connection = connection_, messages = std::move(messages)] {
+    if (connection != current_connection()) return;  // all is sent again on another one
+    outbox_.insert(outbox_.end(), messages.begin(), messages.end());
+    wake_.cancel();
+  });
 }
 
 // Reported now and not when the ranks have ended, because until then the launcher's own thread waits for them.

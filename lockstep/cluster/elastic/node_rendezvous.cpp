@@ -36,6 +36,23 @@ bool allows_insecure(const Environment& environment) {
   return *value;
 }
 
+/// The secret of a job's launchers, from the environment. Error(environment) where other machines can reach `host`, at
+/// which they meet, and there is neither a secret nor certificates, unless `allow_insecure`.
+std::string secret_of_launchers(const std::string& host, bool allow_insecure) {
+  const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
+  if (allow_insecure || allows_insecure(current_environment())) return secret;
+  if (!secret.empty() || net::find_peer_tls(current_environment())) return secret;
+  const auto addresses = addresses_of(host);
+  if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return secret;
+  // Who can send messages there can end the job, and gets the secrets of its ranks.
+  fail(ErrorKind::environment, "rendezvous",
+       "the launchers of the nodes meet at {}, which other machines can reach, and their service is not protected: any "
+       "process there could end the job or join it. Set LOCKSTEP_STORE_SECRET to the same text on all nodes, or "
+       "LOCKSTEP_ENCRYPT=1 with certificates ('lockstep certs init DIR'), or, in a network that you trust, "
+       "LOCKSTEP_ALLOW_INSECURE=1 (--rdzv_conf allow_insecure=1)",
+       host);
+}
+
 std::shared_ptr<NodeServer> serve(std::vector<UniqueFd> sockets, const std::string& secret,
                                   const std::shared_ptr<const net::PeerTls>& tls) {
   NodeServerOptions options;
@@ -55,21 +72,6 @@ NodeRendezvous held_here(NodeRendezvous meeting, std::shared_ptr<NodeServer> ser
 
 std::vector<std::string> addresses_of(const std::string& host) {
   return detail::addresses_to_listen_on({host, resolve(host), is_always_this_host(host)}, own_addresses());
-}
-
-std::string secret_of_launchers(const std::string& host, bool allow_insecure) {
-  const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
-  if (allow_insecure || allows_insecure(current_environment())) return secret;
-  if (!secret.empty() || net::find_peer_tls(current_environment())) return secret;
-  const auto addresses = addresses_of(host);
-  if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return secret;
-  // Who can send messages there can end the job, and gets the secrets of its ranks.
-  fail(ErrorKind::environment, "rendezvous",
-       "the launchers of the nodes meet at {}, which other machines can reach, and their service is not protected: any "
-       "process there could end the job or join it. Set LOCKSTEP_STORE_SECRET to the same text on all nodes, or "
-       "LOCKSTEP_ENCRYPT=1 with certificates ('lockstep certs init DIR'), or, in a network that you trust, "
-       "LOCKSTEP_ALLOW_INSECURE=1 (--rdzv_conf allow_insecure=1)",
-       host);
 }
 
 NodeRendezvous open_on_one_node() {

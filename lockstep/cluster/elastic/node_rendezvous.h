@@ -39,10 +39,6 @@ struct C10dEndpoint {
 /// Error(environment) where other hosts can reach it without a secret or certificates, and `allow_insecure` is not set.
 NodeRendezvous open_c10d(const C10dEndpoint& endpoint);
 
-/// The secret of a job's launchers, from the environment. Error(environment) where `hosts`, at which launchers meet,
-/// can be reached by other machines, and there is neither a secret nor certificates, unless `allow_insecure`.
-std::string secret_of_launchers(const std::string& host, bool allow_insecure);
-
 /// The addresses of this host at which other hosts reach it as `host`; empty, for all, where `host` is no address of
 /// this host (behind network address translation). A loopback name is for launchers on this host alone.
 std::vector<std::string> addresses_of(const std::string& host);

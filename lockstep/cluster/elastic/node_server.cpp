@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/signals_blocked.h>
+#include <lockstep/cluster/elastic/held_outputs.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/elastic/node_status.h>
@@ -14,7 +15,7 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
+
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -66,7 +67,6 @@ class NodeServer::State {
       : options_(std::move(options)),
         service_(begin(options_)),
         listener_(std::in_place, listener_options(options_), calls()) {
-    port_ = listener_->port();
     const SignalsBlocked for_the_threads;
     if (options_.place) saver_ = std::thread([this] { save(); });
     thread_ = std::thread([this] { serve(); });
@@ -84,7 +84,6 @@ class NodeServer::State {
     if (saver_.joinable()) saver_.join();
   }
 
-  std::uint16_t port() const { return port_; }
   int users() const { return serves_ ? users_.load() : 0; }
   bool serves() const { return serves_; }
   void stop() {
@@ -112,21 +111,16 @@ class NodeServer::State {
   void step(const NodeServiceInput& input);
   void carry_out(const NodeServiceOutput& output);
 
-  // Outputs that depend on what is not saved yet wait. Meanwhile the service goes on; what changes until the end of one
-  // save is saved by the next one.
-  void begin_save();
+  void save_if_changed();
   void end_save(bool saved);
   void save() noexcept;
 
   NodeServerOptions options_;
   const Clock::time_point started_ = Clock::now();
   NodeServiceState service_;
-  std::deque<NodeServiceOutput> waiting_;
-  std::size_t waiting_for_save_ = 0;  ///< those of them that wait for the save in progress
-  bool changed_ = false;              ///< since the begin of the last save
-  bool saving_ = false;
+  HeldOutputs held_;  ///< where the state is saved
   std::optional<membership::Listener> listener_;
-  std::uint16_t port_ = 0;
+
   std::atomic<int> users_ = 0;
   std::atomic<bool> serves_ = true;
   std::atomic<bool> stopping_ = false;
@@ -158,24 +152,15 @@ void NodeServer::State::take(membership::ConnectionId id, const std::string& tex
 
 void NodeServer::State::step(const NodeServiceInput& input) {
   const auto now = Clock::now();
-  for (auto& output : elastic::step(service_, input, now, random_token)) {
-    const bool is_save = std::holds_alternative<SaveJob>(output);
-    if (is_save && options_.place) {
-      changed_ = true;
-    } else if (changed_ || saving_) {
-      waiting_.push_back(std::move(output));
-    } else {
-      carry_out(output);
-    }
-  }
-  if (changed_ && !saving_) begin_save();
+  auto outputs = elastic::step(service_, input, now, random_token);
+  if (options_.place) outputs = held_.take(std::move(outputs));
+  for (const auto& output : outputs) carry_out(output);
+  save_if_changed();
   users_ = count_users(service_, now);
 }
 
-void NodeServer::State::begin_save() {
-  saving_ = true;
-  changed_ = false;
-  waiting_for_save_ = waiting_.size();
+void NodeServer::State::save_if_changed() {
+  if (!held_.begin_save()) return;
   {
     const std::lock_guard lock(mutex_);
     to_save_ = print_job(service_.jobs.at(options_.place->job));
@@ -185,13 +170,8 @@ void NodeServer::State::begin_save() {
 
 void NodeServer::State::end_save(bool saved) {
   if (!saved) return stop();
-  saving_ = false;
-  const auto ready = changed_ ? waiting_for_save_ : waiting_.size();
-  for (std::size_t i = 0; i < ready; ++i) {
-    carry_out(waiting_.front());
-    waiting_.pop_front();
-  }
-  if (changed_) begin_save();
+  for (const auto& output : held_.end_save()) carry_out(output);
+  save_if_changed();
 }
 
 void NodeServer::State::save() noexcept {
@@ -223,7 +203,7 @@ void NodeServer::State::carry_out(const NodeServiceOutput& output) {
 
 NodeServer::NodeServer(NodeServerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 NodeServer::~NodeServer() = default;
-std::uint16_t NodeServer::port() const { return state_->port(); }
+
 int NodeServer::users() const { return state_->users(); }
 bool NodeServer::serves() const { return state_->serves(); }
 void NodeServer::stop() { state_->stop(); }

@@ -3,7 +3,6 @@
 
 #include <lockstep/base/unique_fd.h>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -42,8 +41,6 @@ class NodeServer {
   NodeServer& operator=(const NodeServer&) = delete;
   /// Ends all connections.
   ~NodeServer();
-
-  std::uint16_t port() const;
 
   /// The number of launchers, of all jobs, that have not left and are not lost.
   int users() const;

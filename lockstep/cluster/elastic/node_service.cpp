@@ -53,12 +53,17 @@ RunOutcome keep_report(NodeJob& job, const std::string& after) {
 
 std::size_t bytes_of_lines(const NodeJob& job) {
   std::size_t bytes = 0;
-  for (const auto& ends : ends_of(job)) {
-    for (const RankEnd& end : ends.ends) {
+  for (const auto& [ticket, node] : job.nodes) {
+    if (!node.ended) continue;
+    for (const RankEnd& end : node.ended->ends.ends) {
       for (const auto& line : end.last_lines) bytes += line.size();
     }
   }
   return bytes;
+}
+
+bool is_first_node(const NodeJob& job, const NodeMember& node) {
+  return !job.members.empty() && &job.nodes.at(job.members.front()) == &node;
 }
 
 /// Leaves out what many ranks that fail together would make too long. The first to fail are the first to report.
@@ -321,6 +326,8 @@ class NodeServiceStep {
   void refuse(ConnectionId id, NodeRefusal refusal);
   /// Decides on the job, has it saved where it was changed, and sends its nodes what is new to them.
   void advance(NodeJob& job, bool changed);
+  /// Sends each node its view, where that is another one than it got last.
+  void show(NodeJob& job);
 
   void send(ConnectionId id, FromNodeService message) { outputs_.emplace_back(SendToNode{id, std::move(message)}); }
   void close(ConnectionId id, std::string reason = {});
@@ -464,22 +471,21 @@ bool NodeServiceStep::take(NodeJob& /*job*/, NodeMember& node, const NodeReport&
 
 bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const RanksEnded& ended) {
   if (ended.round != job.state.round || (node.ended && node.ended->round == ended.round)) return false;
-  node.ended = ended;
   const auto kept = bytes_of_lines(job);
+  node.ended = ended;
   shorten(node.ended->ends, kept < kMostLines ? kMostLines - kept : 0);
   return true;
 }
 
 bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const RanksMeet& meet) {
-  const bool is_first = !job.members.empty() && &job.nodes.at(job.members.front()) == &node;
-  if (!is_first || meet.round != job.state.round || job.state.phase != Phase::running || job.meeting) return false;
+  if (!is_first_node(job, node) || meet.round != job.state.round || job.state.phase != Phase::running || job.meeting)
+    return false;
   job.meeting = meet.place;
   return true;
 }
 
 bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const ServiceLogged& logged) {
-  const bool is_first = !job.members.empty() && &job.nodes.at(job.members.front()) == &node;
-  if (!is_first || logged.round != job.state.round || job.service_log == logged.log) return false;
+  if (!is_first_node(job, node) || logged.round != job.state.round || job.service_log == logged.log) return false;
   static_cast<void>(parse_lost_ranks(logged.log));  // throws for a text that is no such log
   job.service_log = logged.log;
   return true;
@@ -508,16 +514,21 @@ void NodeServiceStep::advance(NodeJob& job, bool changed) {
     before = job.state;
   }
   if (changed) outputs_.emplace(outputs_.begin(), SaveJob{job.name});
+  const bool any_new = std::any_of(job.nodes.begin(), job.nodes.end(),
+                                   [](const auto& item) { return item.second.connection != 0 && !item.second.sent; });
+  if (changed || any_new) show(job);
+  forget_gone(job, now_);
+}
+
+void NodeServiceStep::show(NodeJob& job) {
   const auto places = places_in(job);
   for (auto& [ticket, node] : job.nodes) {
     if (node.connection == 0 || state_.peers.at(node.connection).closing) continue;
-    if (!changed && node.sent) continue;
     auto view = view_for(job, ticket, places);
     if (node.sent == view) continue;
     send(node.connection, view);
     node.sent = std::move(view);
   }
-  forget_gone(job, now_);
 }
 
 void NodeServiceStep::close(ConnectionId id, std::string reason) {

@@ -43,14 +43,14 @@ Verdict judge_answer(const HttpServer& server, const std::string& path, const ne
   if (!json.is_object()) {
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, cut_text(answer.body)));
   }
-  if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, "", false}, ""};
+  if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, ""}, ""};
   const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
   if (!message.is_string())
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, cut_text(answer.body)));
   const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
   const std::string reason = message.get<std::string>();
   if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};
-  return {EtcdAnswer{json, reason, false}, ""};
+  return {EtcdAnswer{json, reason}, ""};
 }
 
 Verdict attempt(net::HttpClient& client, const std::string& path, const std::string& request,
@@ -98,10 +98,7 @@ EtcdAnswer Client::call(const std::string& path, const nlohmann::json& request, 
   for (std::size_t attempts = 1;; ++attempts) {
     net::HttpClient& client = clients_[current_];
     Verdict verdict = attempt(client, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
-    if (verdict.answer) {
-      verdict.answer->repeated = attempts > 1;
-      return std::move(*verdict.answer);
-    }
+    if (verdict.answer) return std::move(*verdict.answer);
     reasons_[current_] = fmt::format("{}: {}", client.server().text(), verdict.try_again);
     current_ = (current_ + 1) % clients_.size();
     if (Clock::now() >= next_word) {

@@ -28,8 +28,6 @@ struct EtcdAnswer {
   nlohmann::json body;  ///< an object
   /// The reason of etcd for not executing it, e.g. "etcdserver: requested lease not found"; empty: executed.
   std::string refusal;
-  /// An attempt before this answer ended without one: etcd may have executed the same request before.
-  bool repeated = false;
 };
 
 /// Uses one server as long as it answers, and the next one when it does not. Not thread-safe.

@@ -50,17 +50,6 @@ json txn(const json& condition, const json& then, const json& otherwise) {
   return json::object({{"compare", conditions}, {"success", then}, {"failure", otherwise}});
 }
 
-json if_holds(const std::string& key, const std::optional<std::string>& value) {
-  if (!value) return if_unchanged(key, nullptr);
-  return json::object(
-      {{"key", to_base64(key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(*value)}});
-}
-
-json if_unchanged(const std::string& key, const json& entry) {
-  const json revision = entry.is_null() ? json("0") : field(entry, "mod_revision");
-  return json::object({{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}});
-}
-
 json if_created_at(const std::string& key, std::int64_t revision) {
   return json::object({{"key", to_base64(key)},
                        {"target", "CREATE"},
@@ -99,16 +88,6 @@ std::optional<std::string> value_of(const json& entry) {
   auto bytes = entry["value"].is_string() ? from_base64(entry["value"].get<std::string>()) : std::nullopt;
   if (!bytes) refuse(entry);
   return bytes;
-}
-
-std::int64_t count_of(const json& entry) {
-  const auto text = value_of(entry);
-  return text ? integer(entry, *text) : 0;
-}
-
-std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& ticket, const std::string& number) {
-  if (!ticket || !ticket->starts_with(number + " ")) return std::nullopt;
-  return parse_integer(std::string_view(*ticket).substr(number.size() + 1));
 }
 
 bool lease_is_alive(const json& answer) {

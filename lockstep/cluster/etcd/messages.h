@@ -19,12 +19,6 @@ nlohmann::json delete_in_txn(const std::string& key);
 nlohmann::json txn(const nlohmann::json& requests);
 nlohmann::json txn(const nlohmann::json& condition, const nlohmann::json& then, const nlohmann::json& otherwise);
 
-/// A transaction's condition that `key` holds `value`; nullopt: that it does not exist.
-nlohmann::json if_holds(const std::string& key, const std::optional<std::string>& value);
-
-/// A transaction's condition that no client has written `key` since `entry` was read.
-nlohmann::json if_unchanged(const std::string& key, const nlohmann::json& entry);
-
 /// A transaction's condition that `key` is the one that was created at this revision; 0: that it does not exist.
 nlohmann::json if_created_at(const std::string& key, std::int64_t revision);
 
@@ -45,12 +39,6 @@ nlohmann::json entry_in_txn(const nlohmann::json& answer, std::size_t index);
 
 /// The value in an entry; nullopt for null.
 std::optional<std::string> value_of(const nlohmann::json& entry);
-
-/// The integer in an entry; 0 for null.
-std::int64_t count_of(const nlohmann::json& entry);
-
-/// The sum in a ticket "NUMBER SUM"; nullopt when there is no ticket or it has another number.
-std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& ticket, const std::string& number);
 
 /// Whether the answer to a "keep alive" shows that the lease exists.
 bool lease_is_alive(const nlohmann::json& answer);

@@ -54,11 +54,6 @@ struct Connection {
 
 namespace {
 
-/// For coroutines without which the listener is none: `run` throws what they throw.
-void rethrow(const std::exception_ptr& error) {
-  if (error) std::rethrow_exception(error);
-}
-
 net::Awaitable<void> sleep_until_woken(Connection& connection) {
   ErrorCode woken;
   connection.wake.expires_at(Clock::time_point::max());
@@ -158,8 +153,8 @@ int Listener::State::run(const std::vector<int>& signals) {
       context_.stop();
     });
   }
-  for (auto& acceptor : acceptors_) asio::co_spawn(context_, accept(acceptor), rethrow);
-  asio::co_spawn(context_, watch(), rethrow);
+  for (auto& acceptor : acceptors_) asio::co_spawn(context_, accept(acceptor), net::rethrow);
+  asio::co_spawn(context_, watch(), net::rethrow);
   net::run_periodically(context_, options_.check_of_certificates);
   context_.run();
   refusals_.finish();
