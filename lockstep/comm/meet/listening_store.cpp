@@ -1,5 +1,4 @@
 // TCPStore on a given socket: as masterListenFd where c10d has that, else by dup3 over the store's own listener.
-#include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/listening_store.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/world/host_addresses.h>
@@ -51,16 +50,10 @@ int find_listener(std::uint16_t port) {
   throw std::runtime_error("c10d's store does not listen");
 }
 
-/// Makes a connection: the server waits on its first socket, and uses the other one after a connection there.
-void call(std::uint16_t port) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // The connection is refused if the server was not waiting at that time.
-  [[maybe_unused]] const int result =
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+/// A query and its reply. Afterwards the server has begun another pass over its sockets.
+void query(c10d::TCPStore& store) {
+  store.add("lockstep", 0);
+  store.deleteKey("lockstep");
 }
 
 /// Makes the server of `store` accept from `listener` instead of its own socket, which is closed. For libtorch 1.13.
@@ -68,14 +61,13 @@ void call(std::uint16_t port) {
   {
     // Connections are accepted in order: when this one has a reply, those of `store` itself have been accepted.
     c10d::TCPStore last("127.0.0.1", client);
-    last.add("lockstep", 0);
-    last.deleteKey("lockstep");
+    query(last);
   }
-  const auto port = store.getPort();
-  if (::dup3(listener, find_listener(port), O_CLOEXEC) < 0) {
+  if (::dup3(listener, find_listener(store.getPort()), O_CLOEXEC) < 0) {
     throw std::runtime_error(std::generic_category().message(errno));
   }
-  call(port);
+  // A poll that began before dup3 waits on the old socket, and a connection to the new one does not end it.
+  query(store);
 }
 
 /// A template over the type of the options, so that a member which they lack is not compiled.
