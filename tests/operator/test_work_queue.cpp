@@ -5,6 +5,7 @@
 #include <lockstep/operator/controller/metrics.h>
 #include <lockstep/operator/controller/progress.h>
 #include <lockstep/operator/controller/work_queue.h>
+#include <lockstep/operator/job/json_fields.h>
 
 #include <thread>
 
@@ -14,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 // A short job is over before the usual time.
 TEST(Progress, OfAJobWithoutAStepIsAskedForAgainWithinASecond) {
@@ -97,13 +97,48 @@ TEST(Cache, ObjectsAreFoundByTheirJob) {
   EXPECT_THAT(cache.owned(pods(), "other"), SizeIs(1));
 }
 
-TEST(Cache, APictureOfAllTellsWhatHasGone) {
+TEST(Cache, AListReplacesAllOfAKind) {
   Cache cache;
-  auto gone = pod("a", "1", "job");
-  gone["metadata"]["labels"]["lockstep.dev/job-name"] = "old";
-  cache.put(pods(), gone);
-  EXPECT_THAT(cache.replace_all(pods(), {pod("b", "2", "job")}), UnorderedElementsAre("n/old", "n/j"));
+  cache.put(pods(), pod("a", "1", "job"));
+  cache.replace_all(pods(), {pod("b", "2", "job")}, "7");
   EXPECT_EQ(cache.find(pods(), "n/a"), nullptr);
+  EXPECT_THAT(cache.owned(pods(), "job"), SizeIs(1));
+}
+
+nlohmann::json pod_at(const std::string& version, const std::string& name, const std::string& uid = "1") {
+  auto made = pod(name, uid, "job");
+  made["metadata"]["resourceVersion"] = version;
+  return made;
+}
+
+TEST(Cache, AnAnswerThatArrivesAfterLaterEventsHasNoEffect) {
+  Cache cache;
+  cache.apply(pods(), {Change::added, pod_at("5", "a"), "5"});
+  cache.apply(pods(), {Change::deleted, pod_at("8", "a"), "8"});
+  cache.put(pods(), pod_at("7", "a"));  // the answer of the DELETE: it is being deleted
+  EXPECT_EQ(cache.find(pods(), "n/a"), nullptr);
+  cache.put(pods(), pod_at("9", "a", "2"));
+  cache.apply(pods(), {Change::bookmark, {}, "20"});
+  cache.put(pods(), pod_at("10", "b"));  // it was deleted before the bookmark, or its labels are others
+  EXPECT_THAT(cache.all(pods()), SizeIs(1));
+}
+
+TEST(Cache, AnEventOrAListThatArrivesAfterALaterAnswerHasNoEffect) {
+  Cache cache;
+  cache.apply(pods(), {Change::added, pod_at("5", "a"), "5"});
+  cache.put(pods(), pod_at("9", "a"));
+  cache.apply(pods(), {Change::modified, pod_at("7", "a"), "7"});
+  EXPECT_EQ(version_of(*cache.find(pods(), "n/a")), "9");
+  cache.put(pods(), pod_at("12", "b"));
+  cache.replace_all(pods(), {pod_at("9", "a")}, "11");
+  EXPECT_THAT(cache.all(pods()), SizeIs(2));
+  cache.replace_all(pods(), {}, "13");
+  EXPECT_THAT(cache.all(pods()), SizeIs(0));
+  cache.put(pods(), pod_at("14", "a"));
+  cache.replace_all(pods(), {}, "3");  // a server that was restored from a copy
+  EXPECT_THAT(cache.all(pods()), SizeIs(0));
+  cache.put(pods(), pod_at("4", "a"));
+  EXPECT_THAT(cache.all(pods()), SizeIs(1));
 }
 
 TEST(Cache, SecretsAreNotKept) {

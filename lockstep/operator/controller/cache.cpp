@@ -1,7 +1,10 @@
 // A cache of slimmed objects by kind and name, with an index by the job's uid.
+#include <lockstep/base/parse.h>
 #include <lockstep/operator/controller/cache.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
+
+#include <algorithm>
 
 namespace lockstep::kube {
 namespace {
@@ -9,6 +12,11 @@ namespace {
 using nlohmann::json;
 
 std::string kind_key(const Resource& resource) { return resource.group + "/" + resource.plural; }
+
+/// The number of a resource version; 0 if it is no number.
+std::uint64_t number_of(const std::string& version) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(parse_integer(version).value_or(0), 0));
+}
 
 /// A Pod has some 10 KB, and decisions need a tenth of it; for Secrets, only their existence is kept.
 json slim(const Resource& resource, json object) {
@@ -57,15 +65,30 @@ void Cache::erase(Kind& kind, std::map<std::string, Object>::iterator at) {
 
 void Cache::insert(Kind& kind, const Resource& resource, json object) {
   const auto key = key_of(object);
-  if (const auto old = kind.objects.find(key); old != kind.objects.end()) erase(kind, old);
+  if (const auto old = kind.objects.find(key); old != kind.objects.end()) {
+    const bool same = uid_of(*old->second) == uid_of(object);
+    const auto version = number_of(version_of(object));
+    if (same && version != 0 && version < number_of(version_of(*old->second))) return;
+    erase(kind, old);
+  }
   const auto uid = label_of(object, kJobUidLabel);
   kind.objects[key] = std::make_shared<const json>(slim(resource, std::move(object)));
   if (!uid.empty()) kind.of_job[uid].insert(key);
 }
 
+void Cache::apply(const Resource& resource, const WatchEvent& event) {
+  if (event.change == Change::deleted) remove(resource, key_of(event.object), uid_of(event.object));
+  const std::lock_guard lock(mutex_);
+  Kind& kind = kinds_[kind_key(resource)];
+  if (event.change == Change::added || event.change == Change::modified) insert(kind, resource, event.object);
+  kind.delivered = std::max(kind.delivered, number_of(event.version));
+}
+
 void Cache::put(const Resource& resource, json object) {
   const std::lock_guard lock(mutex_);
-  insert(kinds_[kind_key(resource)], resource, std::move(object));
+  Kind& kind = kinds_[kind_key(resource)];
+  const auto version = number_of(version_of(object));
+  if (version == 0 || version > kind.delivered) insert(kind, resource, std::move(object));
 }
 
 void Cache::remove(const Resource& resource, const std::string& key, const std::string& uid) {
@@ -75,18 +98,18 @@ void Cache::remove(const Resource& resource, const std::string& key, const std::
   if (found != kind.objects.end() && (uid.empty() || uid_of(*found->second) == uid)) erase(kind, found);
 }
 
-std::set<std::string> Cache::replace_all(const Resource& resource, std::vector<json> objects) {
+void Cache::replace_all(const Resource& resource, std::vector<json> objects, const std::string& version) {
   const std::lock_guard lock(mutex_);
   Kind& kind = kinds_[kind_key(resource)];
-  std::set<std::string> jobs;
-  for (const auto& [key, object] : kind.objects) jobs.insert(job_key_of(resource, *object));
-  kind = {};
-  for (json& object : objects) {
-    jobs.insert(job_key_of(resource, object));
-    insert(kind, resource, std::move(object));
+  Kind listed;
+  listed.delivered = number_of(version);
+  for (json& object : objects) insert(listed, resource, std::move(object));
+  // Numbers that have gone back are those of a restored server, which has none of the newer objects.
+  const bool restored = listed.delivered < kind.delivered;
+  for (const auto& [key, object] : kind.objects) {
+    if (!restored && number_of(version_of(*object)) > listed.delivered) insert(listed, resource, *object);
   }
-  jobs.erase("");
-  return jobs;
+  kind = std::move(listed);
 }
 
 Object Cache::find(const Resource& resource, const std::string& key) const {

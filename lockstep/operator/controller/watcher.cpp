@@ -27,7 +27,9 @@ class Watcher {
     Listed listed = client_.list(path(), options_.selector);
     if (!listed.answer.ok()) return note(listed.answer);
     version_ = listed.version;
-    for (const auto& key : cache_.replace_all(options_.resource, std::move(listed.items))) changed_(key);
+    cache_.replace_all(options_.resource, std::move(listed.items), version_);
+    // Each job: what was created and deleted since the last event is in neither the list nor the cache.
+    for (const Object& job : cache_.all(lockstep_jobs())) changed_(key_of(*job));
     return true;
   }
 
@@ -62,13 +64,9 @@ class Watcher {
   }
 
   void take(const WatchEvent& event) {
+    cache_.apply(options_.resource, event);
     if (event.change == Change::bookmark) return;
     const auto job = job_key_of(options_.resource, event.object);
-    if (event.change == Change::deleted) {
-      cache_.remove(options_.resource, key_of(event.object), uid_of(event.object));
-    } else {
-      cache_.put(options_.resource, event.object);
-    }
     if (!job.empty()) changed_(job);
   }
 
