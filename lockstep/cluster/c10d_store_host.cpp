@@ -27,7 +27,7 @@ namespace {
 /// "DESCRIPTOR:PARENT": a listening socket, and the pid of the process that started this one.
 constexpr auto kStoreHostVariable = "LOCKSTEP_C10D_STORE_HOST";
 
-/// The limit for stored values and connections together. Ranks store a few hundred bytes each.
+/// The limit for stored values, connections and the server's threads together. Ranks store a few hundred bytes each.
 constexpr rlim_t kMostStoredBytes = rlim_t{256} << 20;
 
 /// The memory that this process uses of its own, as RLIMIT_DATA counts it.
@@ -68,8 +68,8 @@ UniqueFd told_listener() {
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);  // these signals are meant for the ranks
   try {
-    const auto store = detail::serve_tcp_store(listener.get());
     limit_memory();
+    const auto store = detail::serve_tcp_store(listener.get());
     while (true) ::pause();
   } catch (const std::exception& error) {
     ::dprintf(STDERR_FILENO, "lockstep run: cannot host c10d's store for programs without Lockstep: %s\n",

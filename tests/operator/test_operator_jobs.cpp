@@ -10,6 +10,8 @@
 #include <lockstep/operator/controller/manifests.h>
 #include <lockstep/operator/job/json_fields.h>
 
+#include <sys/wait.h>
+
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -256,6 +258,8 @@ TEST_F(OperatorJobs, AnOperatorThatWasStoppedForTooLongEnds) {
   start_operator({});
   JobDriver job = run_job(simple_job("mlp", 2), 2);
   operator_->child().signal_group(SIGSTOP);
+  siginfo_t stopped{};  // once all threads are stopped: until then, one of them may still act
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(operator_->child().pid()), &stopped, WSTOPPED | WNOWAIT), 0);
   OperatorProcess second(KubeServer::get().kubeconfig(), space_);
   job.end_pod("worker-0", 0);
   ASSERT_TRUE(job.wait_phase("Succeeded")) << job.describe();
