@@ -149,6 +149,7 @@ void excuse_missed_heartbeats(Membership& membership, std::chrono::steady_clock:
     member.entered += time;
     member.advanced += time;
   }
+  membership.changed += time;  // nothing could register, either
   if (membership.broken) *membership.broken += time;
   if (membership.over) *membership.over += time;
 }

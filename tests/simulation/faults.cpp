@@ -9,7 +9,8 @@ void Life::plan_faults() {
   for (int kind = 0; kind < kFaults; ++kind) {
     const int most = circumstances_.rates[static_cast<std::size_t>(kind)];
     for (int i = 0; i < most; ++i) {
-      const auto when = milliseconds(trouble_.below(static_cast<int>(circumstances_.faults_for.count()) + 1));
+      auto& chance = kind == static_cast<int>(Fault::clock_jump) ? clocks_ : trouble_;
+      const auto when = milliseconds(chance.below(static_cast<int>(circumstances_.faults_for.count()) + 1));
       timeline_.after(when, [this, kind] { strike(static_cast<Fault>(kind)); });
     }
   }
@@ -52,7 +53,16 @@ void Life::strike_service() {
   });
 }
 
+void Life::jump_clock() {
+  if (!service_.alive || job_over_) return;
+  const auto time = clocks_.time(milliseconds(5000), milliseconds(600000));
+  count_fault(Fault::clock_jump, fmt::format("the clock of the service jumps by {} ms", time.count()));
+  service_ahead_ += time;
+  jumped_ = timeline_.now();
+}
+
 void Life::strike(Fault fault) {
+  if (fault == Fault::clock_jump) return jump_clock();
   const int index = living_worker();
   if (index < 0 || job_over_) return;
   auto& one = worker(index);
@@ -111,6 +121,7 @@ void Life::strike(Fault fault) {
       counted("the disk is slow");
       disk_slow_until_ = timeline_.now() + trouble_.time(milliseconds(1000), milliseconds(30000));
       return;
+    case Fault::clock_jump: return;
   }
 }
 

@@ -10,6 +10,9 @@
 namespace lockstep::simulation {
 namespace {
 
+/// The kinds of faults before clock_jump, which has random numbers of its own: a life that a test names stays the same.
+constexpr int kDrawnTogether = static_cast<int>(Fault::clock_jump);
+
 Circumstances drawn(std::uint64_t seed) {
   Chance chance(seed, 0);
   Circumstances c;
@@ -40,9 +43,11 @@ Circumstances drawn(std::uint64_t seed) {
   if (chance.happens(100)) return c;  // a life without faults
   constexpr std::array kHarmless{Fault::kill_worker, Fault::kill_service, Fault::cut,
                                  Fault::stranger,    Fault::slow_disk,    Fault::lost_host};
+  Chance clocks(seed, 6);
+  if (clocks.happens(250)) c.rates[static_cast<std::size_t>(Fault::clock_jump)] = clocks.from_to(1, 4);
   const bool only_one = chance.happens(100);
-  const int one = chance.below(kFaults);
-  for (int kind = 0; kind < kFaults; ++kind) {
+  const int one = chance.below(kDrawnTogether);
+  for (int kind = 0; kind < kDrawnTogether; ++kind) {
     const bool on = only_one ? kind == one : chance.happens(500);
     c.rates[static_cast<std::size_t>(kind)] = on ? (chance.happens(500) ? 1 : chance.from_to(2, 6)) : 0;
     if (on && std::ranges::find(kHarmless, static_cast<Fault>(kind)) == kHarmless.end()) c.completes = false;
@@ -57,8 +62,9 @@ Circumstances drawn(std::uint64_t seed) {
 
 const char* name(Fault fault) {
   constexpr std::array<const char*, kFaults> kNames{
-      "killed worker",  "killed service",          "stopped worker", "stopped service", "reset connection", "cut host",
-      "hanging worker", "second process of an id", "stranger",       "slow disk",       "lost host"};
+      "killed worker",    "killed service", "stopped worker", "stopped service",
+      "reset connection", "cut host",       "hanging worker", "second process of an id",
+      "stranger",         "slow disk",      "lost host",      "clock of the service that jumps"};
   return kNames.at(static_cast<std::size_t>(fault));
 }
 
@@ -79,6 +85,7 @@ Life::Life(std::uint64_t seed, std::ostream* trace)
       pace_(seed, 3),
       trouble_(seed, 4),
       names_(seed, 5),
+      clocks_(seed, 7),
       trace_(trace) {}
 
 void Life::note(const std::string& text) {

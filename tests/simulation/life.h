@@ -22,8 +22,9 @@ enum class Fault {
   stranger,       ///< a process of another job, secret or version, or one that sends nothing
   slow_disk,      ///< the disk needs seconds
   lost_host,      ///< a worker's host disappears without a word; another process starts elsewhere
+  clock_jump,     ///< the clock of the service's host jumps forward, as in a virtual machine that was suspended
 };
-inline constexpr int kFaults = 11;
+inline constexpr int kFaults = 12;
 const char* name(Fault fault);
 
 struct Outcome {

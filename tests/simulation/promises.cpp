@@ -52,7 +52,8 @@ bool Life::is_well(const Worker& one, milliseconds heard_within) {
 void Life::check_waiting() {
   for (const auto& [id, peer] : state_->peers) {
     if (!peer.asking || peer.asking->put_off || !peer.asking->challenged) continue;
-    const auto since = std::max({*peer.asking->challenged, service_.blocked_until, service_started_});
+    const auto challenged = *peer.asking->challenged - service_ahead_;
+    const auto since = std::max({challenged, jumped_, service_.blocked_until, service_started_});
     if (timeline_.now() - since > circumstances_.limits.heartbeat_limit * 2 + seconds(5))
       violate(fmt::format("'{}' waits for a decision for too long", peer.asking->request.node_id));
   }

@@ -21,7 +21,7 @@ void Life::start_service() {
   JobOptions options{c.workers - c.servers, c.recovery, c.launcher, c.limits, c.secret ? "open sesame" : ""};
   if (c.launcher) options.workers = c.workers;
   const auto saved = c.saves ? saved_ : std::nullopt;
-  state_ = begin_service(options, saved, timeline_.now(), [this] { return names_.token(); });
+  state_ = begin_service(options, saved, service_now(), [this] { return names_.token(); });
   service_started_ = timeline_.now();
   places_.clear();
   for (const auto& member : state_->membership.members)
@@ -56,7 +56,7 @@ void Life::tick_service(int incarnation) {
 
 void Life::give_service(const ServiceInput& input) {
   if (!state_) return;
-  auto outputs = step(*state_, input, timeline_.now(), [this] { return names_.token(); });
+  auto outputs = step(*state_, input, service_now(), [this] { return names_.token(); });
   if (std::holds_alternative<Tick>(input)) check_waiting();
   check_generation(outputs);
   check_outputs(outputs);
@@ -151,7 +151,7 @@ void Life::carry_out(const JobEnded& job) {
     violate("all workers have finished, and the job ends badly: " + job.ending.reason);
   note(fmt::format("service: the job has ended {}: {}", job.ending.ok ? "well" : "badly", job.ending.reason));
   if (circumstances_.launcher) {
-    state_ = begin_service(state_->options, std::nullopt, timeline_.now(), [this] { return names_.token(); });
+    state_ = begin_service(state_->options, std::nullopt, service_now(), [this] { return names_.token(); });
     places_.clear();
     if (!job.ending.ok) return;
     ++completed_;

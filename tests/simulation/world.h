@@ -154,6 +154,7 @@ class Life {
   void kill_service(const char* why);
   void tick_service(int incarnation);
   void give_service(const membership::ServiceInput& input);
+  Time service_now() const { return timeline_.now() + service_ahead_; }
   void carry_out(std::vector<membership::ServiceOutput> outputs, std::size_t from);
   void carry_out(const membership::Send& send);
   void carry_out(const membership::Close& close);
@@ -214,6 +215,7 @@ class Life {
   void strike(Fault fault);
   void count_fault(Fault fault, const std::string& what);
   void strike_service();
+  void jump_clock();
   void reset_wire(int index);
   int living_worker();
   int count_hung() const;
@@ -224,11 +226,14 @@ class Life {
   Chance pace_;
   Chance trouble_;
   Chance names_;
+  Chance clocks_;
   std::ostream* trace_;
   Outcome outcome_;
   Timeline timeline_;
 
   Process service_;
+  Time::duration service_ahead_{};  ///< its clock, of the simulated time
+  Time jumped_{};                   ///< when that changed
   int incarnation_ = 0;
   std::optional<membership::ServiceState> state_;
   std::optional<std::string> saved_;

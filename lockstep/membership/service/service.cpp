@@ -24,6 +24,8 @@ class ServiceStep {
   ServiceStep(ServiceState& state, Time now, const NewToken& new_token)
       : state_(state), membership_(state.membership), now_(now), new_token_(new_token) {}
 
+  /// Before each input.
+  void excuse_standstill();
   void take(const Opened& opened);
   void take(const Received& received);
   void take(const Closed& closed);
@@ -292,18 +294,22 @@ bool ServiceStep::may_be_of_next_job(const Peer& peer) const {
   return peer.asking ? peer.asking->put_off : membership_.programs_follow || !membership_.recovery;
 }
 
+// A scheduler that was stopped, or got no CPU time, has not read the messages in its sockets; and a clock may jump.
+void ServiceStep::excuse_standstill() {
+  const auto away = now_ - std::exchange(state_.stepped, now_);
+  if (away <= kAway || state_.ended) return;
+  log(LogLevel::warning, fmt::format("the scheduler did nothing for {:.0f} s; this time does not count towards the "
+                                     "heartbeat limit of any worker",
+                                     seconds_in(away)));
+  excuse_missed_heartbeats(membership_, away);
+  for (auto& [id, peer] : state_.peers) {
+    if (peer.expelled) *peer.expelled += away;
+    if (peer.asking && peer.asking->challenged) *peer.asking->challenged += away;
+  }
+}
+
 void ServiceStep::take(const Tick& /*tick*/) {
   if (state_.ended) return;
-  // A scheduler that was stopped, or got no CPU time, has not read the heartbeats in its sockets.
-  if (const auto away = now_ - std::exchange(state_.ticked, now_); away > kAway) {
-    log(LogLevel::warning, fmt::format("the scheduler did nothing for {:.0f} s; this time does not count towards the "
-                                       "heartbeat limit of any worker",
-                                       seconds_in(away)));
-    excuse_missed_heartbeats(membership_, away);
-    for (auto& [id, peer] : state_.peers) {
-      if (peer.expelled) *peer.expelled += away;
-    }
-  }
   for (const auto id : find_missed_heartbeats(membership_, now_)) {
     close(id, fmt::format("it sent nothing for {:.0f} s", seconds_in(membership_.limits.heartbeat_limit)));
   }
@@ -481,7 +487,7 @@ ServiceState begin_service(const JobOptions& options, const std::optional<std::s
   ServiceState state;
   state.options = options;
   state.membership = new_membership(options, new_token(), now);
-  state.started = state.ticked = state.waits_sent = now;
+  state.started = state.stepped = state.waits_sent = now;
   if (!saved) return state;
   auto membership = state.membership;
   read_state(*saved, membership, now);
@@ -491,6 +497,7 @@ ServiceState begin_service(const JobOptions& options, const std::optional<std::s
 
 std::vector<ServiceOutput> step(ServiceState& state, const ServiceInput& input, Time now, const NewToken& new_token) {
   ServiceStep one(state, now, new_token);
+  one.excuse_standstill();
   std::visit([&](const auto& each) { one.take(each); }, input);
   return one.outputs();
 }

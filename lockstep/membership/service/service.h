@@ -55,7 +55,7 @@ struct ServiceState {
   Membership membership;
   std::map<ConnectionId, Peer> peers;
   Time started;
-  Time ticked;                                 ///< the last tick
+  Time stepped;                                ///< the last step
   Time waits_sent;                             ///< when waiting workers got their last Wait
   std::optional<std::vector<int>> known_lost;  ///< the ranks of the last RanksLost
   std::deque<LoggedDecision> decisions;        ///< the last ten, for the status
