@@ -150,7 +150,7 @@ TEST_F(EncryptedStore, CertificatesOfOthersAreRefused) {
   auto nobody = std::make_shared<net::PeerTls>(*tls(authority_));
   nobody->client = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
   nobody->client->add_certificate_authority(boost::asio::buffer(net::print_pem(*authority_.identity().certificate)));
-  EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("we sent none"));
+  EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("this side sent none"));
   // A store with the certificate of another authority is no store of this job.
   store::StoreServerOptions strange;
   strange.tls = tls(other);
