@@ -350,7 +350,7 @@ TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
               ContainsRegex("of group \"world\" on rank [02] of 3 did not finish within .*: rank 1 .* did not take "
                             "part in it in time"));
   EXPECT_THAT(log, ContainsRegex("worker 'worker_1' .*failed: it hangs: it had completed step 8 and had finished "
-                                 "[a-z_]+ [0-9]+ of group \"world\"; it is here:\n"));
+                                 "[a-z_]+ [0-9]+ of group \"world\"; its stack is:\n"));
   EXPECT_THAT(log, HasSubstr("lockstep::train::Session::")) << "a stack";
 }
 

@@ -265,15 +265,15 @@ TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
 TEST_F(SchedulerTls, RefusesPlainTextOnATlsPort) {
   RunningServer server(server_with(node(good_).server()));
   refuse(server.port(), nullptr, ErrorKind::timeout, {"check that it has enable_ssl"});
-  expect_refusal("it does not speak TLS, which this port requires (enable_ssl)");
-  EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port speaks TLS"));
+  expect_refusal("it does not use TLS, which this port requires (enable_ssl)");
+  EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port uses TLS"));
 }
 
 TEST_F(SchedulerTls, RefusesTlsOnAPlainPort) {
   RunningServer server(server_of(1));
   refuse(server.port(), node(good_).client(), ErrorKind::timeout,
          {"in the middle of the TLS handshake; check that it has enable_ssl"});
-  expect_refusal("it speaks TLS, and this port does not (enable_ssl is off here)");
+  expect_refusal("it uses TLS, and this port does not (enable_ssl is off here)");
 }
 
 TEST_F(SchedulerTls, WarnsOfWhatExpiresSoon) {

@@ -144,7 +144,7 @@ TEST_F(EncryptedStore, OnLoopbackAloneNothingIsEncrypted) {
 TEST_F(EncryptedStore, CertificatesOfOthersAreRefused) {
   const store::Server server(options());
   const Authority other;
-  EXPECT_THAT(refusal(server.port(), {"", tls(other)}), HasSubstr("do not trust each other"));
+  EXPECT_THAT(refusal(server.port(), {"", tls(other)}), HasSubstr("TLS handshake"));
   EXPECT_THAT(refusal(server.port(), {"", tls(authority_, std::chrono::hours(-24))}), HasSubstr("expired"));
   // One that trusts the store, and shows nothing.
   auto nobody = std::make_shared<net::PeerTls>(*tls(authority_));
