@@ -134,7 +134,7 @@ DynamicNames dynamic_names_of(const std::filesystem::path& program) {
 }  // namespace
 
 std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
-  if (method_of(options) == StartMethod::spawn) return "spawn was asked for";
+  if (method_of(options) == StartMethod::spawn) return "spawn was requested";
   const auto command = command_of_rank(options.program, 0, options.environment);
   for (int rank = 1; rank < options.processes; ++rank) {
     if (command_of_rank(options.program, rank, options.environment) != command) return "the ranks' arguments differ";

@@ -156,7 +156,7 @@ void check_backend(const RunConfig& config) {
   const bool for_cuda = lockstep::detail::is_for_cuda(backend);
   if (for_cuda && config.system.device == "cpu") {
     contradiction(
-        "parallel.backend {} carries CUDA tensors alone, and system.device is cpu; set parallel.backend to auto, or "
+        "parallel.backend {} carries only CUDA tensors, and system.device is cpu; set parallel.backend to auto, or "
         "system.device to cuda",
         backend);
   }
