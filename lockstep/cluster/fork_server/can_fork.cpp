@@ -144,7 +144,7 @@ std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
   if (!needed_libraries(*program).contains(LOCKSTEP_LIBRARY)) {
     return fmt::format("{} is not linked against {}", *program, LOCKSTEP_LIBRARY);
   }
-  if (has_rights_of_its_own(*program)) return fmt::format("{} runs with rights of its own", *program);
+  if (has_rights_of_its_own(*program)) return fmt::format("{} runs with other rights than its caller", *program);
   return std::nullopt;
 }
 

@@ -112,7 +112,7 @@ std::optional<Reconciled> Reconciler::judge_taken(const Job& job, const Resource
   const auto owner = controller_kind(found);
   obstacles_.set(
       job.uid, {"NameConflict", fmt::format("{} '{}' is there already and belongs to {}; rename the job, or remove it",
-                                            resource.kind, name, owner.empty() ? "nobody" : "a " + owner)});
+                                            resource.kind, name, owner.empty() ? "no controller" : "a " + owner)});
   return Reconciled{Next::at_once, {}, ""};
 }
 

@@ -184,7 +184,7 @@ TEST(ForkServer, IsNotForProgramsWithRightsOfTheirOwn) {
   options.program.command = {copy.string()};
   EXPECT_EQ(obstacle_to_forking(options), std::nullopt);
   std::filesystem::permissions(copy, std::filesystem::perms::set_uid, std::filesystem::perm_options::add);
-  EXPECT_THAT(obstacle_to_forking(options).value_or("none"), HasSubstr("rights of its own"));
+  EXPECT_THAT(obstacle_to_forking(options).value_or("none"), HasSubstr("other rights than its caller"));
 }
 
 TEST(ForkServer, SaysWhatCannotBeRunAsOthersDo) {
