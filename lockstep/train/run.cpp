@@ -198,11 +198,9 @@ void require_no_folder(const std::filesystem::path& file) {
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on, const std::string& table) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
-    tell(console,
-         fmt::format(
-             "{} holds the result of an earlier run and no checkpoint: this run starts from the beginning, and its "
-             "files take the place of that one's",
-             config.system.work_dir));
+    tell(console, fmt::format("{} holds the result of an earlier run and no checkpoint: this run starts from the "
+                              "beginning, and its files replace those of the earlier run",
+                              config.system.work_dir));
   }
   const auto classes = session.classes();
   if (session.state().step > 0) require_same_classes(classes_of_run(config.system.work_dir), classes);
@@ -234,8 +232,8 @@ std::string learned_table(const RunConfig& config, const Group& group, Console& 
     const auto found = goes_on && !kept.empty() ? std::string() : table_of_training(config);
     const auto difference = kept.empty() || found.empty() ? std::string() : difference_of_tables(kept, found);
     if (!difference.empty()) {
-      tell(console, fmt::format("data.train has changed since the run began ({}): numbers and words are read with the "
-                                "means, deviations and words of then, as {} has them",
+      tell(console, fmt::format("data.train has changed since the run began ({}): numbers and words are still read "
+                                "with the means, deviations and words of that time, from {}",
                                 difference, kTableFile));
     }
     table = kept.empty() ? found : kept;
@@ -316,7 +314,7 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   const auto agreed =
       agree_with_servers(tables.everyone, tables.workers, static_cast<int>(config.parallel.server.replicas), step);
   if (!in_memory || agreed.step) return in_memory;
-  const auto words = fmt::format("{}; the newest checkpoint counts", agreed.plan.obstacle);
+  const auto words = fmt::format("{}; the newest checkpoint is used instead", agreed.plan.obstacle);
   log_warning("{}", words);
   tell(console, words);
   kept.state.reset();

@@ -40,7 +40,8 @@ void check_length(const TrainConfig& train) {
   }
   if (!train.epochs && !train.steps) {
     contradiction(
-        "neither train.epochs nor train.steps says how long to train; give one of them, e.g. train.epochs=10");
+        "neither train.epochs nor train.steps is given, and one of them sets how long to train; give one, e.g. "
+        "train.epochs=10");
   }
 }
 
@@ -182,7 +183,7 @@ void check_servers(const RunConfig& config) {
     if (config.parallel.server.replicas > 1) {
       contradiction(
           "parallel.server.replicas does not go with parallel.server.consistency {}: a copy has the same rows only "
-          "where gradients come in one order; set it to 1",
+          "where gradients arrive in one order; set it to 1",
           config.parallel.server.consistency);
     }
     if (config.parallel.sync_batch_norm) {

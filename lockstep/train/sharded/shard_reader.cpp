@@ -53,7 +53,7 @@ const SafetensorsEntry& ShardReader::entry_of(const std::string& name, std::size
   const auto* entry = open(name, shard.file).find(names_in_files(name, tensor.shards).at(at));
   if (!entry || entry->dtype != tensor.dtype || entry->shape != shard.box.sizes) {
     throw Error(ErrorKind::data, "sharded checkpoint",
-                fmt::format("the index says that the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
+                fmt::format("by the index, the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
                             fmt::join(shard.box.sizes, ", "), name,
                             entry ? fmt::format("it holds {} [{}]", entry->dtype, fmt::join(entry->shape, ", "))
                                   : "there is none of that name"),
