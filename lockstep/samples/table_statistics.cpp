@@ -84,7 +84,7 @@ std::string difference_of(std::string_view column, const std::vector<std::string
     return fmt::format("column {}: '{}' is new", cut_text(column), cut_text(*found));
   }
   if (const auto found = std::ranges::find_if(then, lacks(now)); found != then.end()) {
-    return fmt::format("column {}: '{}' has gone", cut_text(column), cut_text(*found));
+    return fmt::format("column {}: '{}' is missing now", cut_text(column), cut_text(*found));
   }
   return {};
 }

@@ -158,11 +158,10 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
       fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
                   result.evaluation ? values_text(*result.evaluation) : "",
                   !saves_checkpoints(config.checkpoint) ? ""
-                  : lacks_checkpoint
-                      ? ", but its weights are in no checkpoint, so they are lost: once there is room, the same "
-                        "command trains again what the newest checkpoint lacks"
-                      : ", and its last checkpoint has the weights: the same command leaves the files that are "
-                        "missing, once there is room"),
+                  : lacks_checkpoint ? ", but its weights are in no checkpoint, so they are lost: when there is free "
+                                       "space, the same command trains again what the newest checkpoint lacks"
+                                     : ", and its last checkpoint has the weights: when there is free space, the same "
+                                       "command writes the files that are missing"),
       failed->position());
 }
 
@@ -191,7 +190,7 @@ void require_no_folder(const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(file, unknown)) return;
   fail(ErrorKind::config, "system.work_dir",
-       "{} is a folder, and the run leaves a file of that name; remove it, or choose another folder", file.string());
+       "{} is a folder, and the run writes a file of that name; remove it, or choose another folder", file.string());
 }
 
 // Only after the check that this run may continue there: a rejected run must not change any file.

@@ -241,7 +241,7 @@ TEST(RecoveryOfNeighbours, TwoTakeAPartAlong) {
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 2) << job.last_words();
   EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.0"),
-              HasSubstr("rank 1's part of the state after step 8 is gone, with its copy on rank 2, the newest "
+              HasSubstr("rank 1's part of the state after step 8 is lost, with its copy on rank 2, the newest "
                         "checkpoint is used instead"));
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(run_with(kShards), "")) << job.last_words();
 }

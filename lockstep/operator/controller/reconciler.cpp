@@ -177,7 +177,7 @@ std::optional<Reconciled> Reconciler::clear_state(const Job& job, const std::str
     const auto text = fmt::format("cannot delete {}: {}", url, error.what());
     recorder_.record(
         client_, job,
-        {true, "StateNotCleared", text + "; the job is gone once that is done, or once recovery.clear is false"},
+        {true, "StateNotCleared", text + "; the job is deleted when that is done, or when recovery.clear is false"},
         std::chrono::system_clock::now());
     return Reconciled{Next::retry, {}, text};
   }

@@ -38,8 +38,8 @@ SafetensorsReader& ShardReader::open(const std::string& name, const std::string&
   if (const auto found = files_.find(file); found != files_.end()) return found->second;
   if (std::error_code failed; !std::filesystem::exists(folder_ / file, failed)) {
     throw Error(ErrorKind::data, "sharded checkpoint",
-                fmt::format("a shard of tensor \"{}\" is missing: the folder holds no {}. Were all files copied, and "
-                            "do all hosts see the same folder?",
+                fmt::format("a shard of tensor \"{}\" is missing: the folder holds no {}. Check that all files were "
+                            "copied, and that all hosts read the same folder",
                             name, file),
                 {(folder_ / kIndexName).string(), 0});
   }
