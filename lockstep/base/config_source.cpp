@@ -47,7 +47,7 @@ Override parse_override(std::string_view text) {
   const FilePosition position{fmt::format("override '{}'", cut_text(text, 200)), 0};
   const auto equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    throw Error(ErrorKind::config, "config", "an override reads key.path=value, e.g. train.epochs=3", position);
+    throw Error(ErrorKind::config, "config", "an override has the form key.path=value, e.g. train.epochs=3", position);
   }
   Override result{text.substr(0, equals), {}, position};
   if (result.path == "base") {

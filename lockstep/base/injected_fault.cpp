@@ -24,12 +24,11 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
 }
 
 [[noreturn]] void refuse(std::string_view text) {
-  fail(
-      ErrorKind::environment, "fault",
-      "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, quit, term, lose, "
-      "loop, corrupt, slow), optionally with ',place=backward' (places: connect, begin, forward, backward, reduced, "
-      "updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
-      cut_text(text));
+  fail(ErrorKind::environment, "fault",
+       "LOCKSTEP_FAULT must have the form 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, quit, term, "
+       "lose, loop, corrupt, slow), optionally with ',place=backward' (places: connect, begin, forward, backward, "
+       "reduced, updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
+       cut_text(text));
 }
 
 std::map<std::string_view, std::string_view> split_pairs(std::string_view text) {

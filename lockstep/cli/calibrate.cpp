@@ -47,7 +47,7 @@ void require_device(const std::string& device) {
   const auto devices = lockstep::detail::cuda_devices();
   if (devices.count > 0) return;
   fail(ErrorKind::invalid_argument, "calibrate",
-       "--device {} was asked for, but this libtorch finds {}; use --device cpu", device, describe(devices));
+       "--device {} was requested, but this libtorch finds {}; use --device cpu", device, describe(devices));
 }
 
 int calibrate(const CalibrateArguments& arguments) {

@@ -34,7 +34,7 @@ constexpr const char* kDescription =
     "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
     "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
     "  lockstep plan --config run.yaml --devices 16             how it would best be divided, and what that costs\n"
-    "  lockstep doctor                                          what would keep a job from running here\n"
+    "  lockstep doctor                                          what would prevent a job from running here\n"
     "  lockstep operator                                        run LockstepJobs on Kubernetes\n"
     "\n"
     "'lockstep COMMAND --help' explains a command.";

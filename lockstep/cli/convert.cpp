@@ -31,13 +31,12 @@ constexpr const char* kConvertFooter =
     "  lockstep convert trainjob trainjob.yaml > job.yaml";
 
 constexpr const char* kMindocrFooter =
-    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that say nothing to "
-    "Lockstep,\n"
+    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that mean nothing here,\n"
     "such as system.mode, are listed on stderr and in comments at the beginning of the new file. Another model of\n"
     "MindOCR ends with code 2 and its name, and so does a detector with several label files.";
 
 constexpr const char* kJobFooter =
-    "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
+    "Writes a LockstepJob. What has no counterpart, or another meaning, is reported on stderr.";
 
 /// The result of the conversion of a file, and remarks on it.
 struct Result {
@@ -53,7 +52,7 @@ Result from_mindocr(const std::string& file) {
   for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
   if (!converted.passed_over.empty()) {
     result.remarks.push_back(
-        fmt::format("passed over, as it has no effect here: {}", fmt::join(converted.passed_over, ", ")));
+        fmt::format("ignored, as it has no effect here: {}", fmt::join(converted.passed_over, ", ")));
   }
   return result;
 }
@@ -87,7 +86,7 @@ int convert(const std::string& file, const std::string& out, const Convert& conv
 }  // namespace
 
 void add_convert(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("convert", "Turn a configuration or a job of another program into ours");
+  CLI::App* command = app.add_subcommand("convert", "Convert a configuration or a job of another program for Lockstep");
   command->require_subcommand(1);
   command->footer(kConvertFooter);
   const auto add = [&](const char* name, const char* help, const char* footer, Convert converter) {
@@ -98,10 +97,10 @@ void add_convert(CLI::App& app, Action& chosen) {
     kind->add_option("FILE", *file, "A YAML file; for jobs also JSON, of one or more objects")
         ->required()
         ->type_name("");
-    kind->add_option("--out", *out, "Where ours is written; stdout otherwise")->type_name("FILE");
+    kind->add_option("--out", *out, "The file to write (default: stdout)")->type_name("FILE");
     kind->callback([=, &chosen] { chosen = [=] { return convert(*file, *out, converter); }; });
   };
-  add("mindocr", "A configuration of MindOCR, as one of ours", kMindocrFooter, from_mindocr);
+  add("mindocr", "A configuration of MindOCR, for Lockstep", kMindocrFooter, from_mindocr);
   add("msjob", "MSJobs of the MindSpore operator, as LockstepJobs", kJobFooter,
       [](const std::string& file) { return from_job(file, kube::convert_msjob); });
   add("pytorchjob", "PyTorchJobs of Kubeflow, as LockstepJobs", kJobFooter,

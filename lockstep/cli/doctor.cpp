@@ -115,7 +115,7 @@ int examine(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("doctor", "Find what would keep a job from running, and print what to do");
+  CLI::App* command = app.add_subcommand("doctor", "Find what would prevent a job from running, and print what to do");
   const auto arguments = std::make_shared<DoctorArguments>();
   command->add_flag("--json", arguments->json, "Print one JSON object: whether it is sound, findings, and all facts");
   command

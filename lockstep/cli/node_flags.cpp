@@ -300,7 +300,7 @@ void apply_msrun_flags(const MsrunFlags& msrun, NodeFlags& nodes, std::string& p
 std::vector<std::string> remarks_on_msrun(const MsrunFlags& flags) {
   std::vector<std::string> remarks;
   if (flags.join == "False") {
-    remarks.emplace_back("--join False: this launcher waits for its ranks all the same, and its exit code is theirs");
+    remarks.emplace_back("--join False: this launcher waits for its ranks anyway, and its exit code is theirs");
   }
   if (!flags.bind_core.empty() && flags.bind_core != "False") {
     remarks.emplace_back(
@@ -393,17 +393,18 @@ std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const En
   if (!outer) {
     const auto others = detail::other_hosts(environment);
     if (!others) return std::nullopt;
-    return *others + ": the job is on this host alone (--hosts auto is for all of them; --standalone: it is meant so)";
+    return *others +
+           ": the job is on this host alone (use --hosts auto for all of them, or --standalone for this host alone)";
   }
   constexpr std::array<std::string_view, 7> kStartPrograms = {"open_mpi", "mvapich", "mpich", "slurm",
                                                               "flux",     "jsm",     "pals"};
   const bool refuses = std::ranges::find(kStartPrograms, outer->launcher) != kStartPrograms.end();
   auto what = fmt::format("this launcher is process {} of {} of {} ({}), and each of them starts a job of its own",
                           outer->rank, outer->size, outer->launcher, outer->evidence);
-  if (!refuses) return what + ", because --nnodes is 1 (--standalone: it is meant so)";
+  if (!refuses) return what + ", because --nnodes is 1 (if this is intended, give --standalone)";
   fail(ErrorKind::environment, "run",
        "{}. For one job start the program without 'lockstep run', or one launcher on each node with --nnodes {} (and "
-       "--node_rank, --master_addr); where {} separate jobs are meant, give --standalone",
+       "--node_rank, --master_addr); for {} separate jobs give --standalone",
        what, outer->size, outer->size);
 }
 

@@ -21,9 +21,9 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kFlags =
-    "Flags are those of {0}: with dashes or underscores, as --flag value or --flag=value, or cut short where\n"
-    "only one begins so. The variable PET_<FLAG> is the default of a flag: PET_NPROC_PER_NODE=4. Switches are on when\n"
-    "theirs is a number other than 0.\n";
+    "Flags are those of {0}: with dashes or underscores, as --flag value or --flag=value, or shortened to a\n"
+    "beginning that only one flag has. The variable PET_<FLAG> is the default of a flag: PET_NPROC_PER_NODE=4.\n"
+    "Switches are on when theirs is a number other than 0.\n";
 
 constexpr const char* kRunFooter =
     "Each rank gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, ...), so C++ programs that\n"
@@ -252,7 +252,7 @@ std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle s
   if (style == LaunchStyle::launch && !arguments.program.use_env && passes_none) {
     remarks.push_back(
         fmt::format("{} is not Python and gets no --local-rank=N; LOCAL_RANK has the same value (--use_env). "
-                    "--local_rank_name NAME passes it all the same",
+                    "--local_rank_name NAME passes it anyway",
                     name));
   }
   if (auto remark = judge_outer_launcher(arguments.nodes, options.environment)) remarks.push_back(std::move(*remark));

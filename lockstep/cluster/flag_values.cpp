@@ -89,8 +89,8 @@ int parse_process_count(std::string_view text, const Processors& available) {
   if (text == "gpu") {
     if (available.gpus > 0) return available.gpus;
     fail(ErrorKind::invalid_argument, "nproc_per_node",
-         "'gpu' asks for one rank per GPU, and libtorch finds none ('lockstep doctor', started by itself, shows why); "
-         "use 'cpu', 'auto' or a number");
+         "'gpu' means one rank per GPU, and libtorch finds none ('lockstep doctor', started by itself, shows why); use "
+         "'cpu', 'auto' or a number");
   }
   const auto count = parse_integer(text);
   constexpr int kMost = 4096;

@@ -29,7 +29,7 @@ bool has_place_to_meet(const World& world) {
 void require_all_here(const World& first, int processes) {
   if (first.size == processes) return;
   fail(ErrorKind::invalid_argument, "launch",
-       "{} of {} ranks shall be started here, but the rendezvous of all ranks is not given; give the address and port "
+       "{} of {} ranks must be started here, but the rendezvous of all ranks is not given; give the address and port "
        "of rank 0",
        processes, first.size);
 }

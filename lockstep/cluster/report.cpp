@@ -47,8 +47,8 @@ std::string describe_reason(const RankEnd& end) {
     return fmt::format("  reason: {}; use a smaller batch or fewer ranks on a node, or give the job more memory\n",
                        end.cause);
   }
-  if (end.last_lines.empty()) return "  reason: it left none, neither an error file nor a line on stderr\n";
-  std::string text = "  reason: it left no error file; the last it wrote to stderr:\n";
+  if (end.last_lines.empty()) return "  reason: not known; it wrote neither an error file nor a line to stderr\n";
+  std::string text = "  reason: it wrote no error file; its last lines on stderr:\n";
   for (const std::string& line : end.last_lines) text += fmt::format("    {}\n", line);
   return text;
 }

@@ -73,7 +73,8 @@ void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank,
   if (encrypting.empty() || others.empty()) return;
   detail::leave_together(store, rank, static_cast<int>(ranks.size()));
   fail(ErrorKind::mismatch, "connect",
-       "encryption (parallel.encrypt, LOCKSTEP_ENCRYPT) is on for rank {} and off for rank {}; set it alike for all",
+       "encryption (parallel.encrypt, LOCKSTEP_ENCRYPT) is on for rank {} and off for rank {}; use the same setting on "
+       "all ranks",
        fmt::join(encrypting, ", "), fmt::join(others, ", "));
 }
 

@@ -317,11 +317,10 @@ std::string GroupImpl::compare_on(OperatorTrace& trace, const Call& call) {
   if (failures.next) {
     const auto here = trace.here();
     trace.follow(*failures.next);
-    throw Error(
-        failures.next->kind, call.op,
-        fmt::format("{}. This rank was in {}. All ranks have this error now, and can go on together from the same "
-                    "place of the program; what they wrote to tensors in between may differ",
-                    failures.next->text, here));
+    throw Error(failures.next->kind, call.op,
+                fmt::format("{}. This rank was in {}. All ranks have this error now, and can continue together from "
+                            "the same place of the program; the tensors that they wrote in between may differ",
+                            failures.next->text, here));
   }
   const bool meets = call.step == 0;  // only the calls of meet_anew() are not steps
   if (failures.others_behind || (meets && failures.some_silent)) {
@@ -354,7 +353,7 @@ void GroupImpl::meet_anew(OperatorTrace& trace) {
       if (backend_->compares_calls()) {
         finish_work(*this, call, [&] { return backend_->barrier(call); });
       } else {
-        agree(*this, call, fmt::format("begin again after {} errors of one rank", number), std::nullopt);
+        agree(*this, call, fmt::format("continue after {} errors of one rank", number), std::nullopt);
         ended(call);
       }
       met = number;

@@ -186,7 +186,7 @@ std::optional<std::string> JobContext::word_of_scheduler() const {
 
 std::string JobContext::store_is_gone() const {
   const auto holder = world_.store_is_external ? "the launcher" : describe(rank_info(0));
-  return fmt::format("the store at {}, held by {}, is gone", store_.where, holder);
+  return fmt::format("the store at {}, held by {}, has ended", store_.where, holder);
 }
 
 // The holder of the store may have ended first, and its end may have caused the end of the rank that was detected.
@@ -260,12 +260,12 @@ std::string JobContext::addresses_by_variables(const std::string& message, const
     const auto& info = rank_info(rank);
     if (info.address_chosen_by.empty() || chosen.size() == kMost) continue;
     chosen.push_back(
-        fmt::format("{} is to be reached at {}, chosen by {}", describe(info), info.address, info.address_chosen_by));
+        fmt::format("{} has the address {}, chosen by {}", describe(info), info.address, info.address_chosen_by));
   }
   if (chosen.empty()) return "";
   return fmt::format(
       ". {}. Where that is not an interface between the hosts, correct the variable, or set LOCKSTEP_SOCKET_IFNAME, "
-      "which comes first, on that host",
+      "which has precedence, on that host",
       fmt::join(chosen, "; "));
 }
 
@@ -319,7 +319,7 @@ void JobContext::acknowledge() noexcept {
   try {
     store_.store->set(acknowledged_key(world_.rank), to_bytes("1"));
   } catch (const std::exception& error) {
-    log_debug("the store at {} is gone: {}", store_.where, error.what());
+    log_debug("the store at {} has ended: {}", store_.where, error.what());
   }
 }
 

@@ -19,8 +19,8 @@ const DatasetFormat& detect_format(const std::filesystem::path& root) {
     known += fmt::format("{}{} ({})", known.empty() ? "" : ", or ", format.folder_holds, format.name);
     if (!holds_files_of(format, root)) continue;
     if (found != nullptr) {
-      fail(ErrorKind::data, "data", "{} holds files of both {} and {}; say which is meant", root.string(), found->name,
-           format.name);
+      fail(ErrorKind::data, "data", "{} holds files of both {} and {}; choose one of them with --name", root.string(),
+           found->name, format.name);
     }
     found = &format;
   }

@@ -37,7 +37,7 @@ std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compress
   filled = 0;
   std::size_t taken = 0;
   for (;;) {
-    if (filled > most) return fmt::format("unpacks to more than the {} bytes that its header promises", most);
+    if (filled > most) return fmt::format("unpacks to more than the {} bytes that its header gives", most);
     if (filled == unpacked.size()) {
       unpacked.resize(std::min(std::max(unpacked.size() * 2, kFirstBuffer), largest_buffer));
     }

@@ -58,10 +58,10 @@ std::string broken_header(std::span<const std::uint8_t> bytes, const IdxKind& ki
                        kind.magic);
   }
   if (kind.magic == kIdxPictures && (big_endian(bytes.subspan(8)) != 28 || big_endian(bytes.subspan(12)) != 28)) {
-    return fmt::format("its header says pictures of {} x {}; MNIST's are 28 x 28", big_endian(bytes.subspan(8)),
+    return fmt::format("its header gives pictures of {} x {}; MNIST's are 28 x 28", big_endian(bytes.subspan(8)),
                        big_endian(bytes.subspan(12)));
   }
-  return big_endian(bytes.subspan(4)) == 0 ? "its header says that it holds nothing" : "";
+  return big_endian(bytes.subspan(4)) == 0 ? "its header gives a count of 0" : "";
 }
 
 // The rule that a whole file breaks; empty when it is valid.
@@ -70,7 +70,7 @@ std::string broken_rule(std::span<const std::uint8_t> bytes, const IdxKind& kind
   const std::size_t right = right_size(bytes, kind);
   if (bytes.size() == right) return {};
   const bool too_long = bytes.size() > right;
-  return fmt::format("its header says {} {}, which take {} bytes, but there are {}: {} bytes {}",
+  return fmt::format("its header gives {} {}, which take {} bytes, but there are {}: {} bytes {}",
                      big_endian(bytes.subspan(4)), kind.items, right, bytes.size(),
                      too_long ? bytes.size() - right : right - bytes.size(),
                      too_long ? "are left over" : "are missing");

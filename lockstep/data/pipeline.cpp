@@ -26,7 +26,7 @@ void require_model_input(std::span<const TransformSpec> specs, const PictureStat
   if (!state.channels_first) missing += missing.empty() ? "hwc2chw" : ", and hwc2chw";
   if (missing.empty()) return;
   throw Error(ErrorKind::config, "transforms",
-              fmt::format("the pictures come out as {} {}, but a model takes CHW float32; add {}",
+              fmt::format("the transforms give pictures as {} {}, but a model needs CHW float32; add {}",
                           state.channels_first ? "CHW" : "HWC", type_name(state.type), missing),
               specs.empty() ? FilePosition{} : specs.back().position);
 }

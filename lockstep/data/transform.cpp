@@ -23,8 +23,7 @@ constexpr NumberRange kPositive{1e-30, 1e30};
 
 void require_hwc(const TransformSpec& spec, const PictureState& state) {
   if (state.channels_first) {
-    refuse(spec,
-           fmt::format("{} works on HWC pictures, but hwc2chw comes before it; move hwc2chw to the end", spec.name));
+    refuse(spec, fmt::format("{} works on HWC pictures, but hwc2chw is before it; move hwc2chw to the end", spec.name));
   }
 }
 

@@ -15,7 +15,7 @@ constexpr auto kAddresses = "addresses";
 
 Finding loopback(const JobFacts& job, const Facts& host) {
   return {Severity::error, kAddresses, place(job, host),
-          fmt::format("it offers {} to the other hosts, which would reach themselves there (chosen by {})",
+          fmt::format("it offers {} to the other hosts, but each host reaches itself at this address (chosen by {})",
                       host.address, host.address_why),
           fmt::format("set MASTER_ADDR to the numeric address of rank 0 instead of a name that resolves to {} by "
                       "/etc/hosts, or LOCKSTEP_SOCKET_IFNAME to the interface that the others reach (there: {})",
@@ -32,8 +32,8 @@ Finding without(const JobFacts& job, const Facts& host) {
 Finding shared(const JobFacts& job, const Facts& first, const Facts& second) {
   return {
       Severity::error, kAddresses, fmt::format("{} -> {}", place(job, first), place(job, second)),
-      fmt::format("hosts {} and {} both offer {}, so that each of them reaches itself there", first.host, second.host,
-                  first.address),
+      fmt::format("hosts {} and {} both offer {}, so each of them reaches itself at this address", first.host,
+                  second.host, first.address),
       fmt::format("that is usual for the bridges of containers: set LOCKSTEP_SOCKET_IFNAME to the interface between "
                   "the hosts (there: {}), or start containers with --net=host",
                   candidates(first))};
@@ -84,7 +84,7 @@ std::vector<Finding> check_interfaces(const JobFacts& job) {
     if (present.empty()) continue;
     findings.push_back({Severity::note, "interfaces", place(job, *host),
                         fmt::format("there are virtual interfaces ({}), which are not used", fmt::join(present, ", ")),
-                        "nothing; where another library takes one of them, name the right one for it "
+                        "nothing; if another library uses one of them, set the right interface for that library "
                         "(NCCL_SOCKET_IFNAME, btl_tcp_if_include)"});
   }
   return findings;

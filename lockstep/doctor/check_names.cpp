@@ -39,10 +39,10 @@ Finding unresolved(const JobFacts& job, const Facts& host, const Name& name) {
 
 Finding itself(const JobFacts& job, const Facts& host, const Name& name) {
   return {Severity::warning, kNames, place(job, host),
-          fmt::format("its name {} resolves to {} on the host itself, which no other host can use", name.name,
-                      list(name.addresses)),
-          "for jobs on several hosts let the name resolve to the address in the network (in /etc/hosts, the line with "
-          "127.0.1.1), or always give numeric addresses"};
+          fmt::format("its name {} resolves to {} on the host itself, and no other host can use that address",
+                      name.name, list(name.addresses)),
+          "for jobs on several hosts, make the name resolve to the address in the network (in /etc/hosts, the line "
+          "with 127.0.1.1), or always give numeric addresses"};
 }
 
 Finding slow(const JobFacts& job, const Facts& host, const Name& name) {

@@ -22,8 +22,8 @@ std::string fix_of_rendezvous(const JobFacts& job, const Facts& host) {
   }
   if (says(job, "Connection timed out")) {
     return fmt::format(
-        "something on the way drops the packets: open all TCP ports between the hosts of the job in "
-        "firewalls and security groups, and check that {} is an address of rank 0's host",
+        "packets are dropped on the way: open all TCP ports between the hosts of the job in firewalls and security "
+        "groups, and check that {} is an address of rank 0's host",
         job.master);
   }
   if (says(job, "unreachable") || says(job, "No route to host")) {

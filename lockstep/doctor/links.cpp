@@ -66,7 +66,7 @@ std::uint16_t port_of(const UniqueFd& socket) {
 
 UniqueFd listen_on(const std::string& address) {
   const auto where = numeric_address(address, 0);
-  if (!where) cannot_listen(address, "it is no numeric address");
+  if (!where) cannot_listen(address, "it is not a numeric address");
   UniqueFd socket(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket || ::bind(socket.get(), where->raw(), where->length) != 0 || ::listen(socket.get(), kBacklog) != 0) {
     cannot_listen(address, std::generic_category().message(errno));
@@ -132,7 +132,7 @@ std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const
   if (::connect(socket.get(), where.raw(), where.length) == 0) return "";
   if (errno != EINPROGRESS) return words_for(errno);
   if (!wait_for(socket, POLLOUT, wait_limit)) {
-    return fmt::format("{}: something on the way drops the packets", kNoAnswer);
+    return fmt::format("{}: packets are dropped on the way", kNoAnswer);
   }
   int error = 0;
   socklen_t length = sizeof error;

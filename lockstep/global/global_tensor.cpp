@@ -33,7 +33,7 @@ global::TensorState& checked_state(const at::Tensor& tensor, std::string_view wh
 void check_ordinary(const at::Tensor& tensor, std::string_view where) {
   if (!tensor.defined() || global::is_global(tensor)) {
     fail(ErrorKind::invalid_argument, where, "an ordinary tensor is needed, not {}",
-         tensor.defined() ? "a global one; redistribute() changes how that lies" : "an undefined one");
+         tensor.defined() ? "a global one; redistribute() changes its placements" : "an undefined one");
   }
 }
 

@@ -35,7 +35,7 @@ void require_limit(int threads) {
   auto* const limit = loaded<int()>("omp_get_thread_limit");
   if (limit == nullptr || limit() >= threads) return;
   fail(ErrorKind::environment, "set_num_threads",
-       "OMP_THREAD_LIMIT allows {} thread(s), and {} were asked for; unset it, or ask for fewer (system.threads)",
+       "OMP_THREAD_LIMIT allows {} thread(s), and {} were requested; unset it, or request fewer (system.threads)",
        limit(), threads);
 }
 

@@ -36,8 +36,8 @@ Admission take_place(const Membership& membership, const Member& holder, const s
   }
   if (membership.generation > 0 && !membership.recovery) {
     return {Verdict::refuse,
-            fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
-                        "MS_ENABLE_RECOVERY=1 if it shall survive such a loss",
+            fmt::format("{} {}, and without recovery the job cannot go on: start the whole job again, with "
+                        "MS_ENABLE_RECOVERY=1 so that it survives such a loss",
                         describe(holder), how),
             {}};
   }
@@ -154,16 +154,16 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   const Register& request = applicant.request;
   if (request.protocol != kProtocol) {
     return {Verdict::refuse,
-            fmt::format("it uses version {} of the protocol, the scheduler version {}; use the same version of "
-                        "Lockstep everywhere",
+            fmt::format("it uses version {} of the protocol, and the scheduler uses version {}; use the same version "
+                        "of Lockstep everywhere",
                         request.protocol, kProtocol),
             {}};
   }
   if (request.node_id.empty() || request.life.empty()) return {Verdict::refuse, "it has no node id", {}};
   if (!request.job.empty() && request.job != membership.job) {
     return {Verdict::refuse,
-            "it belongs to a job that this scheduler does not have; a scheduler that shall accept its workers again "
-            "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
+            "it belongs to a job that this scheduler does not have; to accept the workers of an earlier job again, a "
+            "scheduler needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
   if (const Member* before = find_older_self(membership, request)) {
@@ -173,7 +173,7 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
   }
   if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
     return {Verdict::refuse,
-            fmt::format("it is of a job with {} parameter server(s), and the others are of one with {}; give all "
+            fmt::format("it belongs to a job with {} parameter server(s), and the others to a job with {}; give all "
                         "processes the same MS_SERVER_NUM and parallel.mode",
                         request.servers.value_or(0), membership.servers),
             {}};

@@ -210,8 +210,8 @@ class Writer {
 json parse_object(std::string_view text) {
   if (text.size() > kLongestMessage) refuse("{} bytes are more than {}", text.size(), kLongestMessage);
   json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) refuse("it is no JSON");
-  if (!object.is_object()) refuse("it is no JSON object");
+  if (object.is_discarded()) refuse("it is not JSON");
+  if (!object.is_object()) refuse("it is not a JSON object");
   const auto type = object.find("type");
   if (type == object.end() || !type->is_string()) refuse("it has no type");
   return object;

@@ -107,8 +107,8 @@ void Reducer::watch_frozen(const NamedTensor& frozen) {
   frozen_hooks_.emplace_back(frozen.tensor, [this, name = frozen.name] {
     if (!synchronize_) return;
     fail(ErrorKind::invalid_argument, kWhere,
-         "parameter \"{}\" did not require a gradient when DataParallel took the module, so its gradient is not "
-         "reduced; make a new DataParallel after requires_grad changed",
+         "parameter \"{}\" did not require a gradient when DataParallel was made, so its gradient is not reduced; make "
+         "a new DataParallel after requires_grad changed",
          name);
   });
 }
@@ -118,8 +118,8 @@ void Reducer::follow_replaced_memory() {
     if (!hook.follow()) return;
     if (const auto now = form_of(slot.parameter); now != slot.form) {
       fail(ErrorKind::invalid_argument, kWhere,
-           "parameter \"{}\" was {} when DataParallel took the module, and is {} now; make a new DataParallel, and a "
-           "new optimizer, after such a change",
+           "parameter \"{}\" was {} when DataParallel was made, and is {} now; make a new DataParallel, and a new "
+           "optimizer, after such a change",
            slot.name, slot.form, now);
     }
     replaced_ = true;
@@ -131,7 +131,7 @@ void Reducer::follow_replaced_memory() {
 void Reducer::require_all_parameters() const {
   if (const auto now = count_(); now != parameters_at_first_) {
     fail(ErrorKind::invalid_argument, kWhere,
-         "the module had {} parameters when DataParallel took it, and has {} now; the gradients of new ones are not "
+         "the module had {} parameters when DataParallel was made, and has {} now; the gradients of new ones are not "
          "reduced: make a new DataParallel, and a new optimizer, after such a change",
          parameters_at_first_, now);
   }
@@ -140,11 +140,10 @@ void Reducer::require_all_parameters() const {
 void Reducer::require_replaced_everywhere() const {
   const int ranks = buckets_.ranks_that_replaced(buckets_.count() - 1);
   if (ranks == 0 || ranks == group_.size()) return;
-  fail(
-      ErrorKind::mismatch, kWhere,
-      "before this backward the memory of parameters was replaced on {} of {} ranks, so their numbers may differ; load "
-      "weights on all ranks, or on any before DataParallel is made, which sends rank 0's",
-      ranks, group_.size());
+  fail(ErrorKind::mismatch, kWhere,
+       "before this backward the memory of parameters was replaced on {} of {} ranks, so their numbers may differ; "
+       "load weights on all ranks, or on rank 0 before DataParallel is made, which sends rank 0's to all",
+       ranks, group_.size());
 }
 
 void Reducer::hook_rows() {

@@ -80,11 +80,10 @@ at::Tensor gather_padded(const std::vector<rows::SparseRows>& own, std::vector<N
 void require_rows(const RowSlot& slot) {
   const auto& gradient = slot.parameter.grad();
   if (!gradient.defined() || gradient.is_sparse()) return;
-  fail(
-      ErrorKind::unsupported, "data_parallel",
-      "parameter \"{}\" is the table of a sparse embedding and got a dense gradient, from another use of it; let whole "
-      "tables be reduced, by parallel.sparse_gradients=dense (DataParallelOptions::sparse_gradients)",
-      slot.name);
+  fail(ErrorKind::unsupported, "data_parallel",
+       "parameter \"{}\" is the table of a sparse embedding and got a dense gradient, from another use of it; reduce "
+       "whole tables with parallel.sparse_gradients=dense (DataParallelOptions::sparse_gradients)",
+       slot.name);
 }
 
 void share_old_rows(RowSlot& slot, int ranks) {

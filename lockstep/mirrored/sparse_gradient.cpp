@@ -41,7 +41,8 @@ std::vector<at::Tensor> sparse_tables(const torch::nn::Module& module) {
 rows::SparseRows rows_of(const at::Tensor& sparse) {
   if (!has_rows(sparse)) {
     fail(ErrorKind::unsupported, "sparse_gradients",
-         "sparse gradients are of rows, float32 and on the CPU; this one is {} with {} sparse dimensions, [{}]",
+         "sparse gradients must have one sparse dimension, be float32 and on the CPU; this one is {} with {} sparse "
+         "dimensions, [{}]",
          c10::toString(sparse.scalar_type()), sparse.sparse_dim(), fmt::join(sparse.sizes(), ", "));
   }
   const auto ids = sparse._indices()[0].contiguous();

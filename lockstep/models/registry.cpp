@@ -88,8 +88,8 @@ std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_
   const std::int64_t pixels = is_cifar ? 8 : 32;  // side of the picture in pixels, per pixel of the last stage's side
   if (std::max(height, width) > pixels) return "";
   return fmt::format(
-      "{} with the stem {} makes a picture of {}x{} one pixel in its last stage, whose convolutions see hardly more "
-      "than their padding; {}",
+      "{} with the stem {} makes a picture of {}x{} one pixel in its last stage, whose convolutions cover almost "
+      "nothing but their padding; {}",
       spec.name, spec.stem, height, width,
       is_cifar ? "take larger pictures, or another model" : "model.stem=cifar is for small pictures");
 }

@@ -49,7 +49,7 @@ Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector
   if (!endpoints.empty()) {
     step = "connecting";
     co_await channel->connect(std::move(endpoints));
-    step = "agreeing on TLS";
+    step = "opening the TLS session";
     if (tls) co_await channel->secure_as_client(*tls, server.tls_name.empty() ? server.host : server.tls_name);
   }
   step = "sending the request";

@@ -33,7 +33,7 @@ std::string about_time(const X509* certificate) {
 
 /// A hint that asks the user whether the peer uses TLS.
 std::string about_no_tls(const TlsTerms& terms) {
-  return terms.by_lockstep ? "does it have " + terms.switched_on_by + "?" : "is TLS on there?";
+  return terms.by_lockstep ? "check that it has " + terms.switched_on_by : "check that TLS is on there";
 }
 
 std::string about_purpose(const TlsTerms& terms) {
@@ -88,24 +88,28 @@ std::string about_certificate(SSL* tls, const TlsTerms& terms) {
 // a certificate that is not valid yet.
 std::string about_alert(int alert, const std::string& text, SSL* tls, const TlsTerms& terms) {
   const std::string when = about_time(::SSL_get_certificate(tls));
-  constexpr auto wants_one = "it requires a certificate, and we sent none";
+  constexpr auto wants_one = "it requires a certificate, and this side sent none";
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
       if (::SSL_get_certificate(tls) == nullptr) return wants_one;
-      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log has the reason" : when);
+      return "it refused the certificate of this side" +
+             (when.empty() ? " (" + text + "); its log has the reason" : when);
     case SSL3_AD_UNSUPPORTED_CERTIFICATE:
-      return "it refused our certificate, which is not for this use: " + about_purpose(terms);
-    case SSL3_AD_CERTIFICATE_REVOKED: return "it reports that our certificate is revoked";
+      return "it refused the certificate of this side, which is not for this use: " + about_purpose(terms);
+    case SSL3_AD_CERTIFICATE_REVOKED: return "it reports that the certificate of this side is revoked";
     case SSL3_AD_CERTIFICATE_EXPIRED:
-      return when.empty() ? "something has expired there: ours is valid, so the revocation list" +
-                                std::string(terms.by_lockstep ? " (crl_path) or an authority (ca_cert_path)"
-                                                              : " or an authority") +
-                                " of that side, or its clock is wrong"
-                          : "it reports that our certificate has expired" + when + "; this side needs a new one";
+      return when.empty()
+                 ? "it reports that something has expired, and the certificate of this side is valid: the revocation "
+                   "list" +
+                       std::string(terms.by_lockstep ? " (crl_path) or an authority (ca_cert_path)"
+                                                     : " or an authority") +
+                       " of that side has expired, or its clock is wrong"
+                 : "it reports that the certificate of this side has expired" + when + "; this side needs a new one";
     case TLS1_AD_DECRYPT_ERROR:
-      return "it cannot verify our certificate, which is by another authority, of the same name as the one " +
+      return "it cannot verify the certificate of this side, which is by another authority, of the same name as the "
+             "one " +
              std::string(terms.by_lockstep ? "in ca_cert_path there" : "that it trusts") + about_same_name(terms);
-    case TLS1_AD_UNKNOWN_CA: return "it does not trust the authority that signed our certificate";
+    case TLS1_AD_UNKNOWN_CA: return "it does not trust the authority that signed the certificate of this side";
     case TLS13_AD_CERTIFICATE_REQUIRED: return wants_one;
     case TLS1_AD_PROTOCOL_VERSION: return "no version of TLS suits both sides (" + text + ")";
     case SSL3_AD_HANDSHAKE_FAILURE: return "it found no cipher or certificate that suits both sides (" + text + ")";
@@ -131,7 +135,7 @@ std::string about_tls(unsigned long code, SSL* tls, const TlsTerms& terms) {
     case SSL_R_WRONG_SSL_VERSION: return "it does not support TLS 1.2 or newer (" + text + ")";
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
-    case SSL_R_WRONG_VERSION_NUMBER: return "it does not speak TLS; " + about_no_tls(terms);
+    case SSL_R_WRONG_VERSION_NUMBER: return "it does not use TLS; " + about_no_tls(terms);
     default: return "TLS failed (" + text + ")";
   }
 }
@@ -157,12 +161,12 @@ std::string reason_of(const boost::system::error_code& error, SSL* tls, const Tl
   if (error == boost::beast::websocket::error::closed) return "it ended the session";
   if (error == boost::beast::websocket::error::message_too_big) return "it sent a message above the limit";
   if (error == boost::beast::websocket::error::upgrade_declined)
-    return "it refused the session; does it have " + terms.switched_on_by + ", or is it another program?";
+    return "it refused the session; check that it has " + terms.switched_on_by + " and is no other program";
   if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit ||
       error == boost::beast::http::error::buffer_overflow) {
     return "it sent a request above the limit";
   }
-  if (is_no_http(error)) return "it does not speak HTTP: " + error.message();
+  if (is_no_http(error)) return "it does not use HTTP: " + error.message();
   if (tls != nullptr && error.category() == asio::error::get_ssl_category()) {
     return about_tls(static_cast<unsigned long>(error.value()), tls, terms);
   }

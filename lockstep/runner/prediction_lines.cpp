@@ -59,7 +59,7 @@ class Lines {
     }
     if (options.top > 0 && !has_classes) {
       fail(ErrorKind::invalid_argument, "predict",
-           "--top is for models that tell classes apart; the task of this one gives no logits of classes");
+           "--top is for models that distinguish classes; the task of this one gives no logits of classes");
     }
   }
 

@@ -209,7 +209,7 @@ class TableReader {
               cut_text(cell), cells_.advice_on(cell));
     }
     if (!may_be_missing) {
-      bad_row(file_.name(), row.line, "column {} is {}; data.fill says what a missing number of data.numbers is",
+      bad_row(file_.name(), row.line, "column {} is {}; data.fill gives the value of a missing number of data.numbers",
               cut_text(header_[place]), shown_missing(cell));
     }
     cells_.note_filled(header_[place], cell, row.line);
@@ -224,7 +224,7 @@ class TableReader {
     }
     if (fill.empty()) {
       bad_row(file_.name(), row.line,
-              "column {} is {}; data.fill_category says what a missing category of data.categories is",
+              "column {} is {}; data.fill_category gives the value of a missing category of data.categories",
               cut_text(header_[place]), shown_missing(cell));
     }
     cells_.note_filled(header_[place], cell, row.line);

@@ -71,8 +71,8 @@ void TableCells::note_filled(const std::string& column, std::string_view cell, i
 
 void TableCells::note_word(const std::string& column, const std::string& cell, int line) {
   if (!options_.missing.empty() || !is_word_for_missing(cell)) return;
-  count(fmt::format("cells of column {} are '{}', which is taken for a word like any other; if it stands for a missing "
-                    "value, name it in data.missing, and say what that is with data.fill_category",
+  count(fmt::format("cells of column {} are '{}', which is used as an ordinary word; if it stands for a missing value, "
+                    "name it in data.missing, and give its replacement in data.fill_category",
                     cut_text(column), cut_text(cell)),
         line);
 }
@@ -83,7 +83,7 @@ void TableCells::note_dot(const std::string& column, const std::string& cell, in
         line);
 }
 
-void TableCells::note_comment(int line) { count("lines begin with | and are passed over as comments", line); }
+void TableCells::note_comment(int line) { count("lines begin with | and are ignored as comments", line); }
 
 void TableCells::log_notes() const {
   constexpr std::size_t kMost = 20;

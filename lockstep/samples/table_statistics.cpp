@@ -84,7 +84,7 @@ std::string difference_of(std::string_view column, const std::vector<std::string
     return fmt::format("column {}: '{}' is new", cut_text(column), cut_text(*found));
   }
   if (const auto found = std::ranges::find_if(then, lacks(now)); found != then.end()) {
-    return fmt::format("column {}: '{}' has gone", cut_text(column), cut_text(*found));
+    return fmt::format("column {}: '{}' is missing now", cut_text(column), cut_text(*found));
   }
   return {};
 }
@@ -138,7 +138,7 @@ std::string difference_between(const TableStatistics& then, const TableStatistic
 
 void require_columns_of(const TableStatistics& statistics, const TableOptions& options) {
   constexpr std::string_view kAdvice =
-      "give what they were trained with, as the config.yaml of their run has it, or train anew in another folder";
+      "give what they were trained with (see the config.yaml of their run), or train again in another folder";
   const auto require = [&](std::string_view key, const std::vector<std::string>& learned,
                            const std::vector<std::string>& given) {
     if (learned == given) return;

@@ -75,8 +75,8 @@ class Talk {
       if (stream_ && hear_inside(heard, bytes)) continue;
       if (!wait_for(socket_, POLLIN, deadline_)) {
         throw Unreachable(
-            "the process that listens there sends nothing: it is no store, or the process that holds the store (rank "
-            "0 or a launcher) hangs");
+            "the process that listens there sends nothing: it is not a store, or the process that holds the store "
+            "(rank 0 or a launcher) hangs");
       }
       if (stream_) continue;
       std::array<char, 256> buffer{};
@@ -112,7 +112,7 @@ class Talk {
   /// A certificate that one side refuses is no reason to retry.
   [[noreturn]] void fail_for(const Error& error) const {
     if (error.kind() == ErrorKind::environment) {
-      fail(ErrorKind::environment, kPlace, "the store at {} and this process do not trust each other: {}", where_,
+      fail(ErrorKind::environment, kPlace, "the TLS handshake of the store at {} with this process failed: {}", where_,
            error.message());
     }
     throw Unreachable("the TLS handshake with the process that listens there failed: " + error.message());
@@ -120,7 +120,7 @@ class Talk {
 
   [[noreturn]] static void fail_by(int error) {
     throw NoWord(
-        "the process that listens there sent nothing and closed the connection: it is no store of Lockstep, or has "
+        "the process that listens there sent nothing and closed the connection: it is not a store of Lockstep, or has "
         "just ended (" +
         std::generic_category().message(error) + ")");
   }
@@ -139,7 +139,7 @@ class Talk {
          talk.where(), cut_text(answer.substr(0, answer.find('\r'))), kGreeting.substr(0, kGreeting.size() - 2));
   }
   fail(ErrorKind::io, kPlace,
-       "another program than a store of Lockstep listens at {} (it answers '{}'); stop that, or choose another port "
+       "the program that listens at {} is not a store of Lockstep (it answers '{}'); stop it, or choose another port "
        "with MASTER_PORT (--rdzv_endpoint for launchers)",
        talk.where(), cut_text(answer, 40));
 }
@@ -175,9 +175,8 @@ void require_same_user(const Talk& talk, int socket) {
   const auto user = find_peer_user(socket);
   if (!user) throw Unreachable("the process that listens there has just ended");
   fail(ErrorKind::environment, kPlace,
-       "the store at {} is of user {}, and this process of user {}: between users of one host both sides need a "
-       "secret, the "
-       "same LOCKSTEP_STORE_SECRET",
+       "the store at {} belongs to user {}, and this process to user {}: between users of one host both sides need a "
+       "secret, the same LOCKSTEP_STORE_SECRET",
        talk.where(), *user, ::geteuid());
 }
 

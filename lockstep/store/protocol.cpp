@@ -53,7 +53,7 @@ MessageWriter& MessageWriter::append(const MessageWriter& other) {
 std::string MessageWriter::message() const {
   if (body_.size() > kMostMessageBytes) {
     throw BadMessage(
-        fmt::format("a message of {} bytes is longer than the store takes ({})", body_.size(), kMostMessageBytes));
+        fmt::format("a message of {} bytes is longer than the store accepts ({})", body_.size(), kMostMessageBytes));
   }
   std::string bytes;
   bytes.reserve(kLengthBytes + body_.size());

@@ -225,7 +225,7 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
         const bool tls = options_.tls && !peer.stream;
         if (!secret && !options_.tls && is_of_other_user(peer.socket.get())) {
           return refuse(peer, print_challenge({Wants::secret, peer.nonces.of_server}),
-                        "it is of another user of this host, and there is no secret (LOCKSTEP_STORE_SECRET)");
+                        "it belongs to another user of this host, and there is no secret (LOCKSTEP_STORE_SECRET)");
         }
         send(peer, id,
              print_challenge({tls      ? Wants::tls
@@ -262,11 +262,11 @@ void ServerLoop::hear_hello(Peer& peer) {
     if (peer.in.starts_with(kGreetingOfAnyVersion)) {
       return refuse(peer, kGreeting, "it uses another version of the store's protocol");
     }
-    throw Unwelcome("it does not speak the protocol of Lockstep's store");
+    throw Unwelcome("it does not use the protocol of Lockstep's store");
   }
   if (peer.in.size() < kHelloBytes) return;
   auto nonce = parse_hello(peer.in);
-  if (!nonce) throw Unwelcome("it does not speak the protocol of Lockstep's store");
+  if (!nonce) throw Unwelcome("it does not use the protocol of Lockstep's store");
   peer.nonces = {std::move(*nonce), random_token()};
   peer.stage = Stage::proof;
   peer.in.clear();

@@ -93,9 +93,10 @@ void Values::add(const Asker& asker, MessageReader& fields, Answers& answers) {
   const auto before = found == values_.end() ? std::optional<std::int64_t>(0) : parse_integer(found->second);
   const auto after = before ? sum(*before, delta) : std::nullopt;
   if (!after) {
-    answers.push_back({asker.first, refused(asker.second, fmt::format("the value of key '{}' is no number to which {} "
-                                                                      "can be added",
-                                                                      key, delta))});
+    answers.push_back(
+        {asker.first,
+         refused(asker.second,
+                 fmt::format("the value of key '{}' is not a number to which {} can be added", key, delta))});
     return;
   }
   answers.push_back({asker.first, done(asker.second, static_cast<std::uint64_t>(*after))});

@@ -158,11 +158,10 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
       fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
                   result.evaluation ? values_text(*result.evaluation) : "",
                   !saves_checkpoints(config.checkpoint) ? ""
-                  : lacks_checkpoint
-                      ? ", but its weights are in no checkpoint, so they are lost: once there is room, the same "
-                        "command trains again what the newest checkpoint lacks"
-                      : ", and its last checkpoint has the weights: the same command leaves the files that are "
-                        "missing, once there is room"),
+                  : lacks_checkpoint ? ", but its weights are in no checkpoint, so they are lost: when there is free "
+                                       "space, the same command trains again what the newest checkpoint lacks"
+                                     : ", and its last checkpoint has the weights: when there is free space, the same "
+                                       "command writes the files that are missing"),
       failed->position());
 }
 
@@ -191,18 +190,16 @@ void require_no_folder(const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(file, unknown)) return;
   fail(ErrorKind::config, "system.work_dir",
-       "{} is a folder, and the run leaves a file of that name; remove it, or choose another folder", file.string());
+       "{} is a folder, and the run writes a file of that name; remove it, or choose another folder", file.string());
 }
 
 // Only after the check that this run may continue there: a rejected run must not change any file.
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on, const std::string& table) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
-    tell(console,
-         fmt::format(
-             "{} holds the result of an earlier run and no checkpoint: this run starts from the beginning, and its "
-             "files take the place of that one's",
-             config.system.work_dir));
+    tell(console, fmt::format("{} holds the result of an earlier run and no checkpoint: this run starts from the "
+                              "beginning, and its files replace those of the earlier run",
+                              config.system.work_dir));
   }
   const auto classes = session.classes();
   if (session.state().step > 0) require_same_classes(classes_of_run(config.system.work_dir), classes);
@@ -234,8 +231,8 @@ std::string learned_table(const RunConfig& config, const Group& group, Console& 
     const auto found = goes_on && !kept.empty() ? std::string() : table_of_training(config);
     const auto difference = kept.empty() || found.empty() ? std::string() : difference_of_tables(kept, found);
     if (!difference.empty()) {
-      tell(console, fmt::format("data.train has changed since the run began ({}): numbers and words are read with the "
-                                "means, deviations and words of then, as {} has them",
+      tell(console, fmt::format("data.train has changed since the run began ({}): numbers and words are still read "
+                                "with the means, deviations and words of that time, from {}",
                                 difference, kTableFile));
     }
     table = kept.empty() ? found : kept;
@@ -316,7 +313,7 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   const auto agreed =
       agree_with_servers(tables.everyone, tables.workers, static_cast<int>(config.parallel.server.replicas), step);
   if (!in_memory || agreed.step) return in_memory;
-  const auto words = fmt::format("{}; the newest checkpoint counts", agreed.plan.obstacle);
+  const auto words = fmt::format("{}; the newest checkpoint is used instead", agreed.plan.obstacle);
   log_warning("{}", words);
   tell(console, words);
   kept.state.reset();

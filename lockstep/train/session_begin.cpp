@@ -229,7 +229,7 @@ void Session::tell_of_idle_axes() {
                                     whole_plan(config_.parallel, mesh, model_.module->named_parameters().keys()))) {
     train::tell(console_,
                 fmt::format("nothing is divided along the axis '{}' of parallel.mesh, so its ranks all do the same "
-                            "work: the batch is divided along `data`, parameters as parallel.shard says",
+                            "work: the batch is divided along `data`, and parameters by parallel.shard",
                             axis));
   }
 }

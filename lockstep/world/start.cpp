@@ -131,7 +131,7 @@ void refuse_launcher_beside(const std::string& what, const Environment& environm
 }
 
 [[noreturn]] void fail_missing(std::string_view launcher, std::string_view fix) {
-  fail(ErrorKind::environment, "world", "launcher {} was asked for, but its variables are missing: {}, or use {}",
+  fail(ErrorKind::environment, "world", "launcher {} was requested, but its variables are missing: {}, or use {}",
        launcher, fix, "--launcher auto");
 }
 
@@ -186,13 +186,13 @@ World detect_mpi(const Environment& environment) {
   if (auto world = detail::detect_mvapich(environment)) return *world;
   if (auto world = detail::detect_mpich(environment)) return *world;
   fail(ErrorKind::environment, "world",
-       "launcher mpi was asked for, but neither OMPI_COMM_WORLD_RANK nor PMI_RANK is set; start with mpirun, or use "
+       "launcher mpi was requested, but neither OMPI_COMM_WORLD_RANK nor PMI_RANK is set; start with mpirun, or use "
        "--launcher auto");
 }
 
 Start detect_alone() {
   Start alone;
-  alone.world.evidence = "launcher none was asked for";
+  alone.world.evidence = "launcher none was requested";
   return alone;
 }
 
@@ -204,7 +204,7 @@ Start detect_platform_or_fail(const Environment& environment, const Platform& pl
 Start detect_nodes_or_fail(const Environment& environment, const NodeList& nodes) {
   if (nodes.addresses.empty()) {
     fail(ErrorKind::environment, "world",
-         "launcher nodes was asked for, but there is no list of nodes: give parallel.nodes, or use --launcher auto");
+         "launcher nodes was requested, but there is no list of nodes: give parallel.nodes, or use --launcher auto");
   }
   return detail::start_of_node_list(nodes, detail::find_own_nodes(nodes), environment);
 }

@@ -114,7 +114,7 @@ TEST_F(DoctorOnTwoHosts, ThoroughThePlaceToMeetAnswersNobody) {
                            {"MASTER_PORT", "6060"},
                            {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}});
   EXPECT_EQ(ran.status, kUnsound);
-  EXPECT_THAT(fix_of("rendezvous", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
+  EXPECT_THAT(fix_of("rendezvous", ran.out), AllOf(HasSubstr("packets are dropped"), Not(HasSubstr("--net=host"))));
 }
 
 TEST_F(DoctorOnTwoHosts, ThoroughANameMeansDifferentHosts) {

@@ -101,7 +101,7 @@ void expect_carried_on(Agent& first, Agent& taker, const std::map<int, pid_t>& b
   EXPECT_TRUE(taker.wait().ok()) << taker.said();
   EXPECT_THAT(first.said() + taker.said(), Not(HasSubstr("round 2")));
   EXPECT_THAT(log_of(bench, before.begin()->first), HasSubstr("going on after step"));
-  EXPECT_THAT(log_of(bench, before.begin()->first), Not(HasSubstr("the newest checkpoint counts")));
+  EXPECT_THAT(log_of(bench, before.begin()->first), Not(HasSubstr("the newest checkpoint is used instead")));
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(4, kLongRun)) << first.said() << taker.said();
 }
 

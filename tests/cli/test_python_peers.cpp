@@ -133,10 +133,12 @@ TEST(PythonPeers, ARankThatEncryptsRefusesAStoreOfPython) {
                                 {"LOCKSTEP_ENCRYPT", "1"},
                                 {"LOCKSTEP_CLUSTER_CONFIG", folder.path() / "certs/localhost/config.json"}});
   EXPECT_FALSE(ran.status.ok());
-  EXPECT_THAT(ran.err,
-              HasSubstr("encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and the store at 127.0.0.1:" + port +
-                        ", which the launcher holds, is one of c10d, which cannot encrypt. Start with "
-                        "'lockstep run' in the place of torchrun"));
+  EXPECT_THAT(
+      ran.err,
+      HasSubstr(
+          "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), but the store of the launcher at 127.0.0.1:" + port +
+          " belongs to c10d, which cannot encrypt. Start with 'lockstep run' "
+          "instead of torchrun"));
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_P(RecoveryOfParts, TheNextRankHasKeptIt) {
               ContainsRegex(fmt::format("going on after step [0-9]+ with what the ranks have in memory; rank {} has "
                                         "kept rank {}'s part",
                                         next, one.worker)));
-  EXPECT_THAT(log, Not(HasSubstr("the newest checkpoint counts")));
+  EXPECT_THAT(log, Not(HasSubstr("the newest checkpoint is used instead")));
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(run_with(one.keys), one.backend)) << job.last_words();
   expect_a_line_for_each_step(bench.work_dir());
 }
@@ -240,10 +240,9 @@ TEST(RecoveryOfNeighbours, TwoTakeAPartAlong) {
   for (const int number : {1, 2}) job.signal_worker(number, SIGKILL);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 2) << job.last_words();
-  EXPECT_THAT(
-      read_file(bench.work_dir() / "log" / "rank.0"),
-      HasSubstr("rank 1's part of the state after step 8 is gone, with its copy on rank 2, the newest checkpoint "
-                "counts"));
+  EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.0"),
+              HasSubstr("rank 1's part of the state after step 8 is lost, with its copy on rank 2, the newest "
+                        "checkpoint is used instead"));
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(run_with(kShards), "")) << job.last_words();
 }
 
@@ -257,9 +256,9 @@ TEST(RecoveryOfTrust, ASurvivorWhoseStateDiffersIsNotGoneOnWith) {
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   for (const int survivor : {0, 1}) {
     const auto log = read_file(bench.work_dir() / "log" / fmt::format("rank.{}", survivor));
-    EXPECT_THAT(log,
-                ContainsRegex("after step 8 the state of rank 1 .SHA-256 [0-9a-f]{12}. differs from that of rank "
-                              "0 .[0-9a-f]{12}.; no state in memory can be trusted, the newest checkpoint counts"));
+    EXPECT_THAT(
+        log, ContainsRegex("after step 8 the state of rank 1 .SHA-256 [0-9a-f]{12}. differs from that of rank 0 "
+                           ".[0-9a-f]{12}.; no state in memory can be trusted, the newest checkpoint is used instead"));
     EXPECT_THAT(log, Not(HasSubstr("going on after step")));
   }
   EXPECT_THAT(job.log_of_worker(0), ContainsRegex("going on from .*step_0*8.sharded"));
@@ -314,10 +313,11 @@ TEST_P(AloneAhead, ThoroughIsComparedWithThoseWhoMakeTheStepAgain) {
     EXPECT_THAT(log_of(survivor),
                 HasSubstr("going on after step 8 with what rank 1 has in memory: rank 0 alone has completed step 9"));
     if (corrupt) {
-      EXPECT_THAT(log_of(survivor),
-                  ContainsRegex("step 9 was repeated, and its result differs from that of rank 0 .SHA-256 "
-                                "[0-9a-f]{12}; on rank 0 [0-9a-f]{12}.: one was wrong, or machines compute "
-                                "differently; no state in memory can be trusted, the newest checkpoint counts"));
+      EXPECT_THAT(
+          log_of(survivor),
+          ContainsRegex("step 9 was repeated, and its result differs from that of rank 0 .SHA-256 [0-9a-f]{12}; on "
+                        "rank 0 [0-9a-f]{12}.: one was wrong, or machines compute differently; no state in memory can "
+                        "be trusted, the newest checkpoint is used instead"));
     } else {
       EXPECT_THAT(log_of(survivor), HasSubstr("step 9 was repeated with the result of rank 0"));
     }
@@ -350,7 +350,7 @@ TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
               ContainsRegex("of group \"world\" on rank [02] of 3 did not finish within .*: rank 1 .* did not take "
                             "part in it in time"));
   EXPECT_THAT(log, ContainsRegex("worker 'worker_1' .*failed: it hangs: it had completed step 8 and had finished "
-                                 "[a-z_]+ [0-9]+ of group \"world\"; it is here:\n"));
+                                 "[a-z_]+ [0-9]+ of group \"world\"; its stack is:\n"));
   EXPECT_THAT(log, HasSubstr("lockstep::train::Session::")) << "a stack";
 }
 

@@ -169,7 +169,7 @@ TEST(SchedulerJobs, AnEndlessLoopEndsTheJobWithItsPlace) {
   EXPECT_EQ(second.get().status, (ExitStatus{1, 0}));
   const std::string said = read_until(scheduler.err(), "the job failed");
   EXPECT_THAT(said, ContainsRegex("worker 'w1' .*failed: it hangs: it had completed step 1 and had finished [a-z_]+ "
-                                  "[0-9]+ of group \"world\"; it is here:"));
+                                  "[0-9]+ of group \"world\"; its stack is:"));
   EXPECT_THAT(said, HasSubstr("lockstep::train::Session::"));
   EXPECT_EQ(scheduler.wait_for(kLimit), (ExitStatus{1, 0}));
 }

@@ -151,7 +151,7 @@ TEST_P(LossInServerJobs, OneProcessIsStartedAgainAndTheOthersGoOn) {
   EXPECT_EQ(hash_in(work_dir("lost")), hash_of_data_parallel()) << ran.err;
 }
 
-constexpr auto kFromCheckpoint = "the newest checkpoint counts";
+constexpr auto kFromCheckpoint = "the newest checkpoint is used instead";
 const Words kReplicas = {"parallel.server.replicas=2"};
 const Words kWholeNetwork = {"parallel.server.replicas=2", "parallel.server.parameters=[\"*\"]",
                              "parallel.server.slice_kb=1"};

@@ -117,7 +117,7 @@ TEST(UserMistakes, AGzipThatUnpacksToMoreThanItPromises) {
   fs::resize_file(pictures, 64 << 20);
   ASSERT_TRUE(run_program({"gzip", "-1", pictures}).status.ok());
   expect_refused(run_program(bench.train({"data.name=mnist", "data.root=" + (bench.path() / "mnist").string()})), 1,
-                 {"train-images-idx3-ubyte.gz", "unpacks to more than the 31376 bytes that its header promises"});
+                 {"train-images-idx3-ubyte.gz", "unpacks to more than the 31376 bytes that its header gives"});
 }
 
 // ---- weights

@@ -241,7 +241,7 @@ TEST(Judge, TheEarliestFailureGivesTheCodeAndItsLastLinesTheReason) {
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(outcome.report,
             "lockstep run: rank 1 (pid 101) failed first, 0.5 s after the start: exit code 3\n"
-            "  reason: it left no error file; the last it wrote to stderr:\n"
+            "  reason: it wrote no error file; its last lines on stderr:\n"
             "    Traceback\n"
             "    ValueError: no\n"
             "  rank 0 (pid 100): signal 15 (SIGTERM), sent by the launcher\n"
@@ -252,7 +252,7 @@ TEST(Judge, ASignalIsReportedAsTheShellDoes) {
   const std::vector<RankEnd> ends = {end_of(0, {0, SIGKILL}, 500)};
   const RunOutcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.exit_code, 137);
-  EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL)\n  reason: it left none"));
+  EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL)\n  reason: not known"));
 
   RankEnd elsewhere = ends.front();
   elsewhere.host = "node7";

@@ -79,7 +79,7 @@ TEST(Connect, ABackendForCudaWithoutADeviceIsOneClearError) {
   refused({.backend = "nccl"}, ErrorKind::unsupported,
           {"backend nccl", "no CUDA device", "backend auto and device cpu"});
   refused({.device = "cuda:1"}, ErrorKind::unsupported, {"no CUDA device"});
-  refused({.backend = "nccl", .device = "cpu"}, ErrorKind::invalid_argument, {"CUDA tensors alone"});
+  refused({.backend = "nccl", .device = "cpu"}, ErrorKind::invalid_argument, {"only CUDA tensors"});
   refused({.device = "gpu"}, ErrorKind::invalid_argument, {"auto, cpu, cuda or cuda:N"});
   refused({.backend = "nccl", .encrypt = true}, ErrorKind::invalid_argument, {"\"nccl\" cannot encrypt"});
 }

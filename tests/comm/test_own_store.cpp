@@ -228,7 +228,7 @@ TEST(OwnStore, AStoreOfC10dAtThePortIsNamed) {
     world.master_port = dynamic_cast<c10d::TCPStore&>(*theirs).getPort();
     auto options = RankOptions::test_group_options("gloo");
     options.start_timeout = 1s;
-    expect_words(error_of([&] { connect(world, options); }), {"cannot reach the store", "no store of Lockstep"});
+    expect_words(error_of([&] { connect(world, options); }), {"cannot reach the store", "not a store of Lockstep"});
     theirs->set("key", to_bytes("x"));  // and it goes on
   });
   expect_all_ok(outcomes);

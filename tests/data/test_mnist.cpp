@@ -118,7 +118,7 @@ TEST_F(Mnist, EmptyFilesAreNoDataSet) {
   expect_error(ErrorKind::data, {kLabels, "0 bytes", "header"}, [&] { load(); });
   replace(kPictures, test::idx_pictures(0, 0));
   replace(kLabels, test::idx_labels(0));
-  expect_error(ErrorKind::data, {kPictures, "holds nothing"}, [&] { load(); });
+  expect_error(ErrorKind::data, {kPictures, "a count of 0"}, [&] { load(); });
 }
 
 TEST_F(Mnist, LabelTenNamesFileAndRecord) {
@@ -141,7 +141,7 @@ TEST_F(Mnist, GzipIsUnpackedNoFurtherThanItsHeaderPromises) {
   expect_error(ErrorKind::data, {gz, "1 bytes are left over"}, [&] { load(); });
   pictures.resize(std::size_t{16} << 20);
   replace(kPictures, test::gzip(pictures), gz);
-  expect_error(ErrorKind::data, {gz, "unpacks to more than the 5504 bytes that its header promises"}, [&] { load(); });
+  expect_error(ErrorKind::data, {gz, "unpacks to more than the 5504 bytes that its header gives"}, [&] { load(); });
   // Nothing is unpacked for a header that is wrong.
   pictures[3] = 1;
   replace(kPictures, test::gzip(pictures), gz);

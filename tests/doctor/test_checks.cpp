@@ -57,7 +57,7 @@ TEST(DoctorChecks, Rendezvous) {
   expect_cases(
       sound_process(),
       {{"no program", say("Connection refused"), where, {"node-b:9988", "start rank 0", "--net=host", "-p"}},
-       {"a firewall", say("Connection timed out"), where, {"drops the packets", "firewalls", "node-b is an address"}},
+       {"a firewall", say("Connection timed out"), where, {"packets are dropped", "firewalls", "node-b is an address"}},
        {"no route", say("No route to host"), where, {"ip route get node-b"}},
        {"no name", say("the name does not resolve: Name or service not known"), where, {"/etc/hosts", "MASTER_ADDR"}},
        {"who knows", say("Broken pipe"), where, {"rank 0 was started and still runs"}},
@@ -248,7 +248,7 @@ TEST(DoctorChecks, Links) {
 TEST(DoctorChecks, LinksThatLosePackets) {
   const auto where = "error links host node-a (rank 0) -> host node-b (rank 1)";
   const auto lose = [](JobFacts& job) {
-    job.links[0].problem = std::string(kNoAnswer) + ": something on the way drops the packets";
+    job.links[0].problem = std::string(kNoAnswer) + ": packets are dropped on the way";
   };
   const std::vector<std::string> firewall = {"from host node-a to host node-b",
                                              "nft list ruleset",
@@ -273,7 +273,7 @@ TEST(DoctorChecks, Addresses) {
   expect_cases(sound_job(), {{"Debian's own line in /etc/hosts",
                               give("127.0.1.1"),
                               "error addresses host node-a (rank 0)",
-                              {"offers 127.0.1.1", "reach themselves", "/etc/hosts", "there: eth0 (10.0.0.1)"}},
+                              {"offers 127.0.1.1", "each host reaches itself", "/etc/hosts", "there: eth0 (10.0.0.1)"}},
                              {"none", give(""), "error addresses host node-a (rank 0)", {"no address to offer"}},
                              {"another's",
                               give("10.0.0.2"),

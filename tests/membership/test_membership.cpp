@@ -176,7 +176,7 @@ std::vector<MembershipCase> cases() {
       {"by one that was silent for too long", running(2, true), again, kLate, Verdict::welcome,
        "sent no heartbeat for 30 s", "w0"},
       {"by one that is dead, and there is no recovery", with_lost(running(2), 1, kSoon), again, kSoon, Verdict::refuse,
-       "start all of it again, with MS_ENABLE_RECOVERY=1"},
+       "start the whole job again, with MS_ENABLE_RECOVERY=1"},
       {"by one that is dead, and nothing has begun", with_lost(one_of_two(), 1, kSoon), again, kSoon, Verdict::welcome,
        "in the place of", "w0"},
       // On a node that takes the place of a lost one.
@@ -246,7 +246,7 @@ TEST(Membership, ServersHavePlacesOfTheirOwn) {
   EXPECT_THAT(second.reason, HasSubstr("there are enough parameter servers: 1 of 1 (MS_SERVER_NUM)"));
   const auto without = come(membership, applicant("w", 3), kStart);
   EXPECT_EQ(without.verdict, Verdict::refuse);
-  EXPECT_THAT(without.reason, HasSubstr("a job with 0 parameter server(s), and the others are of one with 1"));
+  EXPECT_THAT(without.reason, HasSubstr("a job with 0 parameter server(s), and the others to a job with 1"));
   EXPECT_THAT(come(membership, one_of("s0", 4, false, 1), kStart).reason, HasSubstr("that of a parameter server"));
   for (const auto connection : {5, 6}) {
     const auto id = fmt::format("w{}", connection);

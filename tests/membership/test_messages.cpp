@@ -74,10 +74,10 @@ struct BadMessage {
 
 TEST(Messages, WhatIsWrongIsSaid) {
   const std::vector<BadMessage> cases = {
-      {"", "it is no JSON"},
-      {"[1, 2]", "it is no JSON object"},
-      {"\"heartbeat\"", "it is no JSON object"},
-      {"{\"type\": \"be", "it is no JSON"},
+      {"", "it is not JSON"},
+      {"[1, 2]", "it is not a JSON object"},
+      {"\"heartbeat\"", "it is not a JSON object"},
+      {"{\"type\": \"be", "it is not JSON"},
       {"{}", "it has no type"},
       {R"({"type": 5})", "it has no type"},
       {R"({"type": "hello"})", "its type is unknown"},
@@ -89,7 +89,7 @@ TEST(Messages, WhatIsWrongIsSaid) {
       {R"({"type": "store_at", "generation": 1, "host": "a\nb", "port": 1})", "host has characters"},
       {R"({"type": "store_at", "generation": 1, "host": 7, "port": 1})", "host is no text"},
       {R"({"type": "store_at", "generation": 1, "host": "h", "port": 65536})", "port is not from 1 to 65535"},
-      {"{\"type\": \"leave\", \"ok\": true, \"error\": \"\xff\"}", "it is no JSON"},
+      {"{\"type\": \"leave\", \"ok\": true, \"error\": \"\xff\"}", "it is not JSON"},
   };
   for (const auto& [text, words] : cases) {
     SCOPED_TRACE(text);
@@ -107,7 +107,7 @@ TEST(Messages, HaveLimits) {
     parse_from_worker(R"({"type": "store_at", "generation": 1, "port": 1, "host": ")" + long_name + "\"}");
   });
   const std::string deep(kLongestMessage, '[');
-  expect_error(ErrorKind::data, {"it is no JSON"}, [&] { parse_from_worker(deep); });
+  expect_error(ErrorKind::data, {"it is not JSON"}, [&] { parse_from_worker(deep); });
   expect_error(ErrorKind::data, {"bytes are more than 16384"}, [&] { parse_from_worker(deep + "["); });
 }
 

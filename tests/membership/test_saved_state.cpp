@@ -72,13 +72,13 @@ std::string changed(const char* pointer, const json& value) {
 TEST(SavedState, WhatCannotBeUsedIsSaid) {
   const std::string whole = print_state(some_membership());
   const std::vector<BadState> cases = {
-      {"empty", "", "no state of a scheduler"},
-      {"cut off", whole.substr(0, whole.size() / 2), "no state of a scheduler"},
+      {"empty", "", "not the state of a scheduler"},
+      {"cut off", whole.substr(0, whole.size() / 2), "not the state of a scheduler"},
       {"another version", changed("/format", 2), "another version"},
-      {"another job", changed("/worker_num", 3), "a job with 3 workers, and this one has 2 (MS_WORKER_NUM)"},
-      {"a wrong type", changed("/workers/0/rank", "one"), "no state of a scheduler"},
-      {"a number that is too large", changed("/store_port", 8.9e35), "no state of a scheduler"},
-      {"a fraction", changed("/workers/0/restarts", 0.5), "no state of a scheduler"},
+      {"another job", changed("/worker_num", 3), "a job with 3 workers, and this job has 2 (MS_WORKER_NUM)"},
+      {"a wrong type", changed("/workers/0/rank", "one"), "not the state of a scheduler"},
+      {"a number that is too large", changed("/store_port", 8.9e35), "not the state of a scheduler"},
+      {"a fraction", changed("/workers/0/restarts", 0.5), "not the state of a scheduler"},
       {"a rank twice", changed("/workers/0/rank", 0), "the ranks are not those of 2 workers"},
       {"a rank too high", changed("/workers/0/rank", 2), "the ranks are not"},
       {"an id twice", changed("/workers/0/node_id", "w1"), "a node id occurs twice"},

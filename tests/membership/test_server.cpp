@@ -274,7 +274,7 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
     std::this_thread::sleep_for(60s);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(1),
-              "worker 'w0' .* hangs(.|\n)*another one takes its place; it had completed step 7; it is here:");
+              "worker 'w0' .* hangs(.|\n)*another one takes its place; it had completed step 7; its stack is:");
 }
 
 TEST(Scheduler, SilentWorkersAreLost) {
@@ -439,7 +439,7 @@ TEST(SchedulerPort, RefusesWorkersThatDoNotSpeakProperly) {
     peer.read();
     EXPECT_THAT(log.with(words), HasSubstr(words));
   };
-  say(frame("nonsense"), "it is no JSON");
+  say(frame("nonsense"), "it is not JSON");
   say(frame("{\"type\":\"leave\",\"ok\":true,\"error\":\"\"}"), "it arrived before the process registered");
   // The header of a frame of 1 GiB.
   say(std::string("\x81\xff\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00", 14), "it sent a message above the limit");

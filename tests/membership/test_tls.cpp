@@ -88,7 +88,7 @@ TEST_F(SchedulerTls, RefusesAWorkerWithoutACertificate) {
   const auto bare = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
   bare->load_verify_file(files.files.ca_cert);
   bare->set_verify_mode(boost::asio::ssl::verify_peer);
-  refuse(server.port(), bare, ErrorKind::environment, {"it requires a certificate, and we sent none"});
+  refuse(server.port(), bare, ErrorKind::environment, {"it requires a certificate, and this side sent none"});
   expect_refusal("it sent no certificate");
 }
 
@@ -98,7 +98,7 @@ TEST_F(SchedulerTls, RefusesAWorkerOfAnotherAuthority) {
   const Authority other;
   auto stranger = node(other.issue("stranger"));
   refuse(server.port(), stranger.client(), ErrorKind::environment,
-         {"it does not trust the authority that signed our certificate"});
+         {"it does not trust the authority that signed the certificate of this side"});
   expect_refusal("its certificate is not by an authority in ca_cert_path");
 }
 
@@ -108,7 +108,7 @@ TEST_F(SchedulerTls, RefusesASchedulerOfAnotherAuthority) {
   RunningServer server(server_with(stranger.server()));
   refuse(server.port(), node(good_).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is not by an authority in ca_cert_path"});
-  expect_refusal("it does not trust the authority that signed our certificate");
+  expect_refusal("it does not trust the authority that signed the certificate of this side");
 }
 
 TEST_F(SchedulerTls, RefusesWhatHasExpired) {
@@ -117,12 +117,12 @@ TEST_F(SchedulerTls, RefusesWhatHasExpired) {
   {
     RunningServer server(server_with(files.server()));
     refuse(server.port(), old.client(), ErrorKind::environment,
-           {"it reports that our certificate has expired (it was valid until 20"});
+           {"it reports that the certificate of this side has expired (it was valid until 20"});
     expect_refusal("its certificate has expired");
   }
   RunningServer server(server_with(old.server()));
   refuse(server.port(), files.client(), ErrorKind::environment, {"127.0.0.1:", ": its certificate has expired"});
-  expect_refusal("it reports that our certificate has expired");
+  expect_refusal("it reports that the certificate of this side has expired");
   EXPECT_THAT(log_.with("peers will refuse it"), HasSubstr("the certificate /CN=old in "));
 }
 
@@ -133,7 +133,7 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
   {
     RunningServer server(server_with(files.server()));
     refuse(server.port(), node(stolen).client(), ErrorKind::environment,
-           {"it reports that our certificate is revoked"});
+           {"it reports that the certificate of this side is revoked"});
     expect_refusal("its certificate is revoked");
     auto worker = worker_of(server.port(), "w");
     worker.tls = files.client();
@@ -143,7 +143,7 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
   RunningServer server(server_with(node(stolen).server()));
   refuse(server.port(), node(good_, list).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is revoked"});
-  expect_refusal("it reports that our certificate is revoked");
+  expect_refusal("it reports that the certificate of this side is revoked");
 }
 
 /// As other tools make them: `identity` without an extension, or with another one instead, and signed anew.
@@ -195,7 +195,7 @@ TEST_F(SchedulerTls, SaysFromWhenACertificateIsValid) {
   const auto early = issue(authority_.identity(), {.name = "early", .hosts = {"127.0.0.1"}, .valid_from = 24h});
   RunningServer server(server_with(node(good_).server()));
   refuse(server.port(), node(early).client(), ErrorKind::environment,
-         {"127.0.0.1:", "it refused our certificate (it is valid from 20", " UTC on)"});
+         {"127.0.0.1:", "it refused the certificate of this side (it is valid from 20", " UTC on)"});
   expect_refusal("its certificate is not valid yet (it is valid from 20");
   EXPECT_THAT(log_.with("till then"), HasSubstr("the certificate /CN=early in "));
 }
@@ -211,7 +211,7 @@ TEST_F(SchedulerTls, ARevocationListThatExpiresLaterIsNotTakenForTheWorkersCerti
   ::X509_VERIFY_PARAM_set_time(::SSL_CTX_get0_param(later->native_handle()), std::time(nullptr) + 7200);
   RunningServer server(server_with(later));
   refuse(server.port(), node(good_).client(), ErrorKind::environment,
-         {"127.0.0.1:", "ours is valid", "revocation list (crl_path)"});
+         {"127.0.0.1:", "the certificate of this side is valid", "revocation list (crl_path)"});
   expect_refusal("the revocation list in crl_path here has expired");
 }
 
@@ -221,7 +221,7 @@ TEST_F(SchedulerTls, RefusesASchedulerWithAnotherName) {
          {"127.0.0.1:", "its certificate is for another host name (IP address mismatch)"});
   expect_error(ErrorKind::io, {"no answer at localhost:", "another host name (hostname mismatch)"},
                [&] { fetch_status("localhost", server.port(), node(good_).client()); });
-  expect_refusal("it refused our certificate");
+  expect_refusal("it refused the certificate of this side");
 }
 
 TEST_F(SchedulerTls, RefusesAWeakCipher) {
@@ -264,16 +264,16 @@ TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
 
 TEST_F(SchedulerTls, RefusesPlainTextOnATlsPort) {
   RunningServer server(server_with(node(good_).server()));
-  refuse(server.port(), nullptr, ErrorKind::timeout, {"does it have enable_ssl"});
-  expect_refusal("it does not speak TLS, which this port requires (enable_ssl)");
-  EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port speaks TLS"));
+  refuse(server.port(), nullptr, ErrorKind::timeout, {"check that it has enable_ssl"});
+  expect_refusal("it does not use TLS, which this port requires (enable_ssl)");
+  EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port uses TLS"));
 }
 
 TEST_F(SchedulerTls, RefusesTlsOnAPlainPort) {
   RunningServer server(server_of(1));
   refuse(server.port(), node(good_).client(), ErrorKind::timeout,
-         {"in the middle of the TLS handshake; does it have enable_ssl?"});
-  expect_refusal("it speaks TLS, and this port does not (enable_ssl is off here)");
+         {"in the middle of the TLS handshake; check that it has enable_ssl"});
+  expect_refusal("it uses TLS, and this port does not (enable_ssl is off here)");
 }
 
 TEST_F(SchedulerTls, WarnsOfWhatExpiresSoon) {

@@ -31,8 +31,9 @@ TEST(Certificates, AP12FileReadsBack) {
 
   expect_error(ErrorKind::io, {"the password is wrong"}, [&] { read_p12(bytes, "654321"); });
   expect_error(ErrorKind::io, {"the password is wrong"}, [&] { read_p12(bytes, ""); });
-  expect_error(ErrorKind::io, {"it is no .p12 file"}, [&] { read_p12(bytes.substr(0, bytes.size() / 2), "123456"); });
-  expect_error(ErrorKind::io, {"it is no .p12 file"}, [] { read_p12("", ""); });
+  expect_error(ErrorKind::io, {"it is not a .p12 file"},
+               [&] { read_p12(bytes.substr(0, bytes.size() / 2), "123456"); });
+  expect_error(ErrorKind::io, {"it is not a .p12 file"}, [] { read_p12("", ""); });
 }
 
 TEST(Certificates, ListsAreReadToTheirEnd) {
@@ -98,9 +99,9 @@ TEST(Certificates, NodesNeedProperNames) {
   };
   refuse({}, "no nodes");
   refuse({"a", "a"}, "'a' is given twice");
-  refuse({"../a"}, "'../a' is no name");
-  refuse({"a/b"}, "'a/b' is no name");
-  refuse({"a,IP:1.2.3.4"}, "is no name or address of a host");
+  refuse({"../a"}, "'../a' is not the name");
+  refuse({"a/b"}, "'a/b' is not the name");
+  refuse({"a,IP:1.2.3.4"}, "is not the name or address of a host");
 }
 
 }  // namespace

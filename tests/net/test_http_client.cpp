@@ -238,8 +238,8 @@ TEST(HttpClient, ALineWithoutEnd) {
 }
 
 TEST(HttpClient, NoHttp) {
-  refuse("SSH-2.0-OpenSSH_9.2\r\n", ErrorKind::data, "it does not speak HTTP: bad version");
-  refuse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ErrorKind::data, "it does not speak HTTP");
+  refuse("SSH-2.0-OpenSSH_9.2\r\n", ErrorKind::data, "it does not use HTTP: bad version");
+  refuse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ErrorKind::data, "it does not use HTTP");
 }
 
 TEST(HttpClient, AnswersThatEndEarly) {
@@ -259,7 +259,7 @@ TEST(HttpClient, TheDeadlineIsForAllStepsTogether) {
   expect_error(ErrorKind::timeout, {"no answer in time while waiting for the answer"},
                [&] { client_of(slow).post("/", "{}", std::chrono::steady_clock::now() + 300ms); });
   HttpClient tls({"127.0.0.1", silent.port()}, make_client_tls({}), kLongestBody);
-  expect_error(ErrorKind::timeout, {"no answer in time while agreeing on TLS"},
+  expect_error(ErrorKind::timeout, {"no answer in time while opening the TLS session"},
                [&] { tls.post("/", "{}", std::chrono::steady_clock::now() + 300ms); });
 }
 
@@ -274,7 +274,8 @@ std::string first_bytes_for(const std::string& host) {
     hello = test::read_some(connection);
   });
   HttpClient client({host, server.port()}, make_client_tls({}), kLongestBody, {"the list", false});
-  expect_error(ErrorKind::io, {"it closed the connection in the middle of the TLS handshake; is TLS on there?"},
+  expect_error(ErrorKind::io,
+               {"it closed the connection in the middle of the TLS handshake; check that TLS is on there"},
                [&] { client.post("/", "{}", soon()); });
   const std::lock_guard lock(mutex);
   return hello;
@@ -291,7 +292,7 @@ TEST(HttpClient, AServerWithoutTls) {
     write_all(connection, "HTTP/1.1 400 Bad Request\r\n\r\n");
   });
   HttpClient client({"127.0.0.1", server.port()}, make_client_tls({}), kLongestBody);
-  expect_error(ErrorKind::environment, {"TLS failed while agreeing on TLS (it does not speak TLS; "},
+  expect_error(ErrorKind::environment, {"TLS failed while opening the TLS session (it does not use TLS; "},
                [&] { client.post("/", "{}", soon()); });
 }
 

@@ -144,13 +144,13 @@ TEST_F(EncryptedStore, OnLoopbackAloneNothingIsEncrypted) {
 TEST_F(EncryptedStore, CertificatesOfOthersAreRefused) {
   const store::Server server(options());
   const Authority other;
-  EXPECT_THAT(refusal(server.port(), {"", tls(other)}), HasSubstr("do not trust each other"));
+  EXPECT_THAT(refusal(server.port(), {"", tls(other)}), HasSubstr("TLS handshake"));
   EXPECT_THAT(refusal(server.port(), {"", tls(authority_, std::chrono::hours(-24))}), HasSubstr("expired"));
   // One that trusts the store, and shows nothing.
   auto nobody = std::make_shared<net::PeerTls>(*tls(authority_));
   nobody->client = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
   nobody->client->add_certificate_authority(boost::asio::buffer(net::print_pem(*authority_.identity().certificate)));
-  EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("we sent none"));
+  EXPECT_THAT(refusal(server.port(), {"", nobody}), HasSubstr("this side sent none"));
   // A store with the certificate of another authority is no store of this job.
   store::StoreServerOptions strange;
   strange.tls = tls(other);

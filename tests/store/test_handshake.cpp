@@ -102,7 +102,7 @@ TEST(Handshake, OtherProgramsAreNamed) {
   };
   auto error = answered("HTTP/1.1 400 Bad Request\r\n\r\n");
   EXPECT_EQ(error.kind(), ErrorKind::io);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("another program"), HasSubstr("HTTP/1.1 400"), HasSubstr("MASTER_PORT")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("not a store"), HasSubstr("HTTP/1.1 400"), HasSubstr("MASTER_PORT")));
   error = answered("LOCKSTEP STORE 3\r\n and more");
   EXPECT_EQ(error.kind(), ErrorKind::mismatch);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("version"), HasSubstr("LOCKSTEP STORE 3"), HasSubstr("LOCKSTEP STORE 2")));
@@ -114,7 +114,7 @@ TEST(Handshake, WhoSaysNothingOrEndsIsNoStore) {
     const store::Client client("127.0.0.1", silent.port(), {}, in(50ms));
     ADD_FAILURE() << "no error";
   } catch (const store::Unreachable& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("no store"), HasSubstr("rank 0 or a launcher")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("not a store"), HasSubstr("rank 0 or a launcher")));
   }
   RawServer ends([](int connection) { read_some(connection); });
   EXPECT_THROW(store::Client("127.0.0.1", ends.port(), {}, in(30s)), store::NoWord);

@@ -106,7 +106,7 @@ TEST_F(PeerUser, AStoreOfAnotherOneIsNotTrusted) {
     return std::to_string(server.port());
   });
   const auto port = static_cast<std::uint16_t>(std::stoi(host.said()));
-  EXPECT_THAT(try_to_enter(port, ""), testing::AllOf(HasSubstr("is of user 65534, and this process of user 0"),
+  EXPECT_THAT(try_to_enter(port, ""), testing::AllOf(HasSubstr("belongs to user 65534, and this process to user 0"),
                                                      HasSubstr("LOCKSTEP_STORE_SECRET")));
 }
 

@@ -185,7 +185,7 @@ TEST_F(CheckpointTest, AnIndexThatDoesNotFitIsFound) {
   save_in_parts(folder(), sample(20, 7), 5);
   fs::copy_file(checkpoint_path(folder(), 10) / kIndexName, checkpoint_path(folder(), 20) / kIndexName,
                 fs::copy_options::overwrite_existing);
-  expect_error(ErrorKind::data, {"the index says", "model.weight", "[6]", "it holds F32 [7]"},
+  expect_error(ErrorKind::data, {"by the index", "model.weight", "[6]", "it holds F32 [7]"},
                [&] { load_intact(checkpoint_path(folder(), 20)); });
 }
 

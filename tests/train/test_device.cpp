@@ -50,9 +50,9 @@ TEST(Device, CudaIsRefusedWithWhatThereIs) {
     test::expect_error(ErrorKind::config, {words},
                        [&] { require_device("cuda:1", world_of(4, local_size), devices, false); });
   };
-  number_refused(1, {1}, "cuda:1 was asked for, and this process sees 1 CUDA device, numbered from 0");
-  number_refused(2, {2}, "cuda:1 was asked for on 2 ranks of this host");
-  number_refused(1, {0}, "cuda:1 was asked for, but this libtorch finds no CUDA device");
+  number_refused(1, {1}, "cuda:1 was requested, and this process has 1 CUDA device, numbered from 0");
+  number_refused(2, {2}, "cuda:1 was requested on 2 ranks of this host");
+  number_refused(1, {0}, "cuda:1 was requested, but this libtorch finds no CUDA device");
   refused(world_of(1, 1), {.built = false}, {"libtorch for CPUs", "system.device=cpu"});
 }
 
@@ -61,7 +61,7 @@ TEST(Device, BackendsThatNeedOneSayWhatNamedThem) {
   require_device_for("staged", "parallel.backend", world_of(4, 4), {1}, true);
   test::expect_error(ErrorKind::config, {"LOCKSTEP_BACKEND", "nccl carries CUDA tensors", "no CUDA device", "auto"},
                      [&] { require_device_for("nccl", "LOCKSTEP_BACKEND", world_of(1, 1), {0}, false); });
-  test::expect_error(ErrorKind::config, {"nccl was asked for on 4 ranks", "2 CUDA devices", "staged"},
+  test::expect_error(ErrorKind::config, {"nccl was requested on 4 ranks", "2 CUDA devices", "staged"},
                      [&] { require_device_for("nccl", "parallel.backend", world_of(4, 4), {2}, false); });
 }
 

@@ -217,7 +217,7 @@ TEST(Resume, NewCheckpointsNeverMixWithThoseOfAnotherCourse) {
   const auto anew = mnist().outcomes(1, mnist().config("mix", {"checkpoint.resume=none"})).front();
   expect_words(anew.output, {"checkpoint.resume", "step_00000024", "resume=auto"});
   const auto back = mnist().outcomes(1, mnist().config("mix", {"checkpoint.resume=" + older})).front();
-  expect_words(back.output, {"step_00000024", "another course"});
+  expect_words(back.output, {"step_00000024", "another training run"});
   EXPECT_EQ(list_checkpoints(folder).size(), 2u);
 }
 

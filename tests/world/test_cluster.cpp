@@ -167,7 +167,7 @@ TEST(Cluster, ALauncherBesideItIsAnError) {
                [&] { detect_world(environment_of(kWorker + torch)); });
   EXPECT_EQ(detect_world(environment_of(kWorker + torch), "pytorch").size, 2);
   EXPECT_EQ(detect_world(environment_of(kWorker + torch), "scheduler").size, 8);
-  expect_error(ErrorKind::environment, {"launcher scheduler was asked for"},
+  expect_error(ErrorKind::environment, {"launcher scheduler was requested"},
                [] { detect_world(Environment{}, "scheduler"); });
 }
 

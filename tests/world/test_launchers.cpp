@@ -81,7 +81,7 @@ TEST(Launchers, NoneUnderMpirunIsAlone) {
   const auto result = mpirun({"none"});
   ASSERT_TRUE(result.status.ok()) << result.err;
   const std::string alone =
-      "rank 0 of 1 (local 0 of 1) on host " + host() + ", started without a launcher (launcher none was asked for)";
+      "rank 0 of 1 (local 0 of 1) on host " + host() + ", started without a launcher (launcher none was requested)";
   EXPECT_EQ(sorted_lines(result.out), (std::vector<std::string>{alone, alone}));
 }
 

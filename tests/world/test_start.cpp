@@ -99,8 +99,8 @@ TEST(WorldCloud, RefusesHalfAndImpossibleSettings) {
       // A program that calls detect_world is one rank and cannot be eight.
       {kCloud, {"cloud", "one process for 8 ranks", "lockstep run --nproc_per_node 8"}},
   });
-  test::expect_refusals({{"", {"launcher cloud was asked for", "VC_TASK_INDEX and MA_NUM_HOSTS"}}}, "cloud");
-  test::expect_refusals({{"", {"launcher nodes was asked for", "parallel.nodes"}}}, "nodes");
+  test::expect_refusals({{"", {"launcher cloud was requested", "VC_TASK_INDEX and MA_NUM_HOSTS"}}}, "cloud");
+  test::expect_refusals({{"", {"launcher nodes was requested", "parallel.nodes"}}}, "nodes");
 }
 
 // ---- arguments

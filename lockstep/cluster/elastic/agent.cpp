@@ -136,8 +136,8 @@ LaunchResult Agent::run() {
       take_part(state, *view->place);
     } else {
       log_.tell(
-          fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them "
-                      "to be lost or to leave. If it shall be a job of its own, start it with another --rdzv_id",
+          fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them to "
+                      "be lost or to leave. To make it a job of its own, start it with another --rdzv_id",
                       state.round, options_.job, state.nodes));
     }
     if (signal_) return leave();
@@ -336,8 +336,10 @@ LaunchResult Agent::close(const JobView& view) {
     publish_root_cause(result, job_, logs_, launch_.environment);
   } else if (took_part_in_ == 0) {
     result = end_unneeded(
-        result, fmt::format("job '{}' has ended well without this node, which was a spare: nothing was computed here",
-                            options_.job));
+        result,
+        fmt::format(
+            "job '{}' has ended without an error and without this node, which was a spare: nothing was computed here",
+            options_.job));
   }
   say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
   depart(true);

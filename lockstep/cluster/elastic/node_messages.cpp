@@ -109,9 +109,9 @@ Message parse(std::string_view text, Read read) {
     const json object = json::parse(text);
     const auto type = object.at("type").get<std::string>();
     if (auto message = read(type, object)) return *message;
-    fail(ErrorKind::data, "message", "'{}' is no type of message", cut_text(type));
+    fail(ErrorKind::data, "message", "'{}' is not a type of message", cut_text(type));
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "message", "'{}' is no message of a launcher or its service: {}", cut_text(text),
+    fail(ErrorKind::data, "message", "'{}' is not a message of a launcher or its service: {}", cut_text(text),
          error.what());
   }
 }

@@ -361,7 +361,7 @@ void NodeServiceStep::take(const NodeReceived& received) {
   if (found == state_.peers.end() || found->second.closing) return;
   const NodePeer& peer = found->second;
   if (const auto* hello = std::get_if<NodeHello>(&received.message)) return take(received.connection, *hello);
-  if (peer.ticket == 0) fail(ErrorKind::data, "message", "it arrived before the hello of the launcher");
+  if (peer.ticket == 0) fail(ErrorKind::data, "message", "it arrived before the first message (hello) of the launcher");
   auto& job = state_.jobs.at(peer.job);
   auto& node = job.nodes.at(peer.ticket);
   node.heard = now_;
@@ -386,10 +386,9 @@ void NodeServiceStep::take(const membership::Tick& /*tick*/) {
 
 std::optional<NodeRefusal> NodeServiceStep::find_refusal(const NodePeer& peer, const NodeHello& hello) const {
   if (hello.protocol != kNodeProtocol) {
-    return NodeRefusal{
-        fmt::format("it speaks protocol {} and the service protocol {}: start the same version of "
-                    "lockstep on all nodes",
-                    hello.protocol, kNodeProtocol)};
+    return NodeRefusal{fmt::format(
+        "it uses protocol {} and the service uses protocol {}: start the same version of lockstep on all nodes",
+        hello.protocol, kNodeProtocol)};
   }
   if (!state_.secret.empty() && !is_proof(hello.proof, state_.secret, "node " + hello.life, peer.nonce)) {
     return NodeRefusal{hello.proof.empty()
@@ -397,7 +396,7 @@ std::optional<NodeRefusal> NodeServiceStep::find_refusal(const NodePeer& peer, c
                            : "its secret differs; set LOCKSTEP_STORE_SECRET to the same text on all nodes"};
   }
   if (!state_.only_job.empty() && hello.job != state_.only_job) {
-    return NodeRefusal{fmt::format("this service is that of another job, '{}'", state_.only_job)};
+    return NodeRefusal{fmt::format("this service belongs to another job, '{}'", state_.only_job)};
   }
   const auto job = state_.jobs.find(hello.job);
   if (job == state_.jobs.end() || hello.ticket == 0 || job->second.service != hello.service) {
@@ -413,12 +412,12 @@ std::optional<NodeRefusal> NodeServiceStep::find_refusal(const NodePeer& peer, c
   }
   const auto node = job->second.nodes.find(hello.ticket);
   if (node != job->second.nodes.end() && node->second.life == hello.life) return std::nullopt;
-  return NodeRefusal{.reason = "it was silent for so long that its job has forgotten it", .again = true};
+  return NodeRefusal{.reason = "it sent nothing for so long that it is no longer a node of its job", .again = true};
 }
 
 void NodeServiceStep::take(ConnectionId id, const NodeHello& hello) {
   const NodePeer& peer = state_.peers.at(id);
-  if (peer.ticket != 0) fail(ErrorKind::data, "message", "a second hello of the launcher");
+  if (peer.ticket != 0) fail(ErrorKind::data, "message", "the launcher sent its first message (hello) twice");
   if (auto refusal = find_refusal(peer, hello)) return refuse(id, std::move(*refusal));
   auto& job = job_for(hello);
   const bool is_new = hello.ticket == 0;

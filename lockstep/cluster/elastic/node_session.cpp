@@ -59,9 +59,7 @@ void NodeSessionStep::end(SessionEnd end) {
 void NodeSessionStep::take(const NodeGreeting& greeting) {
   const auto& facts = session_.facts;
   if (greeting.protocol != kNodeProtocol) {
-    return end({ErrorKind::environment,
-                "it speaks another protocol: start the same version of lockstep on "
-                "all nodes"});
+    return end({ErrorKind::environment, "it uses another protocol: start the same version of lockstep on all nodes"});
   }
   if (greeting.secret && facts.secret.empty()) {
     return end({ErrorKind::environment,
@@ -91,8 +89,8 @@ void NodeSessionStep::take(const NodeWelcome& welcome) {
     fail(ErrorKind::data, "message", "the service has not proved that it has the secret");
   }
   if (session_.ticket != 0 && welcome.ticket != session_.ticket) {
-    fail(ErrorKind::data, "message", "the service gave this launcher number {}, and it has {}", welcome.ticket,
-         session_.ticket);
+    fail(ErrorKind::data, "message", "the service gave this launcher the number {}, and it has {} already",
+         welcome.ticket, session_.ticket);
   }
   session_.ticket = welcome.ticket;
   session_.service = welcome.service;
@@ -112,7 +110,8 @@ void NodeSessionStep::take(const NodeRefusal& refusal) {
 
 // Nothing of an earlier connection arrives after a later welcome, so the last view is the newest.
 void NodeSessionStep::take(const JobView& view) {
-  if (!session_.connected) fail(ErrorKind::data, "message", "a view of the job before the welcome");
+  if (!session_.connected)
+    fail(ErrorKind::data, "message", "the state of the job arrived before the answer to the first message (hello)");
   session_.view = view;
 }
 

@@ -142,7 +142,8 @@ std::string status_table(const std::string& text) {
     for (const json& job : status.at("jobs")) table += table_of(job);
     return table.empty() ? "the service has no job yet\n" : table;
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "status", "the answer is no status of launchers of this version: {}", json_mistake(error));
+    fail(ErrorKind::data, "status", "the answer is not the status of launchers of this version: {}",
+         json_mistake(error));
   }
 }
 

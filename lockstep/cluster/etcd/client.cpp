@@ -128,7 +128,7 @@ void Client::give_up(Clock::duration waited) const {
        "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or "
        "correct {}{}",
        std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "), named_,
-       closed && !tls_ ? "; if it speaks TLS, " + tls_hint_ : "");
+       closed && !tls_ ? "; if it uses TLS, " + tls_hint_ : "");
 }
 
 std::string Client::describe() const {

@@ -134,7 +134,7 @@ DynamicNames dynamic_names_of(const std::filesystem::path& program) {
 }  // namespace
 
 std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
-  if (method_of(options) == StartMethod::spawn) return "spawn was asked for";
+  if (method_of(options) == StartMethod::spawn) return "spawn was requested";
   const auto command = command_of_rank(options.program, 0, options.environment);
   for (int rank = 1; rank < options.processes; ++rank) {
     if (command_of_rank(options.program, rank, options.environment) != command) return "the ranks' arguments differ";
@@ -144,7 +144,7 @@ std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
   if (!needed_libraries(*program).contains(LOCKSTEP_LIBRARY)) {
     return fmt::format("{} is not linked against {}", *program, LOCKSTEP_LIBRARY);
   }
-  if (has_rights_of_its_own(*program)) return fmt::format("{} runs with rights of its own", *program);
+  if (has_rights_of_its_own(*program)) return fmt::format("{} runs with other rights than its caller", *program);
   return std::nullopt;
 }
 

@@ -49,7 +49,7 @@ bool wants_cuda(std::string_view wanted, bool for_cuda) {
   }
   if (!for_cuda) return false;
   fail(ErrorKind::invalid_argument, kWhere,
-       "the device is the CPU, and the backend carries CUDA tensors alone; use backend auto, or device cuda");
+       "the device is the CPU, and the backend carries only CUDA tensors; use backend auto, or device cuda");
 }
 
 int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices, bool may_share) {
@@ -60,7 +60,7 @@ int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevice
   }
   if (const auto number = number_of_cuda_device(wanted)) {
     if (*number < devices.count) return *number;
-    fail(ErrorKind::invalid_argument, kWhere, "device {} was asked for, and this process sees {}, numbered from 0",
+    fail(ErrorKind::invalid_argument, kWhere, "device {} was requested, and this process has {}, numbered from 0",
          wanted, describe(devices));
   }
   if (local_rank < devices.count) return local_rank;

@@ -278,14 +278,14 @@ class FileRendezvous {
 
   [[noreturn]] void fail_missing(const std::vector<std::size_t>& missing) const {
     fail(ErrorKind::timeout, "connect",
-         "{} of {} ranks did not register in the file {} within {:.1f} s: rank {}. Look into their logs, check that "
-         "all were started with the same file and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+         "{} of {} ranks did not register in the file {} within {:.1f} s: rank {}. Read their logs, check that all "
+         "were started with the same file and world size, or raise LOCKSTEP_START_TIMEOUT_S",
          missing.size(), size_, path_, seconds(), fmt::join(missing, ", "));
   }
 
   [[noreturn]] void fail_without_rank_0(bool left_over) const {
     fail(ErrorKind::timeout, "connect",
-         "rank 0 of {} did not register in the file {} within {:.1f} s{}. Look into its log, check that all ranks were "
+         "rank 0 of {} did not register in the file {} within {:.1f} s{}. Read its log, check that all ranks were "
          "started with the same file, or raise LOCKSTEP_START_TIMEOUT_S",
          size_, path_, seconds(), left_over ? "; what is in the file was left by another job" : "");
   }

@@ -56,8 +56,8 @@ std::optional<std::string> await_value(c10d::Store& store, const std::string& ke
 
 [[noreturn]] void fail_missing(const std::vector<int>& missing, int size, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
-       "{} of {} ranks did not register, or ended meanwhile, within {:.1f} s: rank {}. Look into their logs, check "
-       "that all were started with the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+       "{} of {} ranks did not register, or ended meanwhile, within {:.1f} s: rank {}. Read their logs, check that all "
+       "were started with the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
        missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
 }
 
@@ -149,7 +149,7 @@ std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, c
   if (!all) {
     if (const auto lost = lost_ranks(store, size); !lost.empty()) publish_missing(store, lost, size, timeout);
     all = collect_all(store, size, timeout, [] { return true; });  // the last rank arrived shortly before the deadline
-    if (!all) fail(ErrorKind::io, "connect", "ranks that had registered in the store are gone from it");
+    if (!all) fail(ErrorKind::io, "connect", "the entries of ranks that had registered are no longer in the store");
   }
   if (end_rendezvous(store, encode(*all))) return std::move(*all);
   fail(ErrorKind::io, "connect",
@@ -212,7 +212,10 @@ bool is_over(c10d::Store& store, int rank) {
   if (!outcome) return false;
   const auto missing = decode_missing(*outcome).value_or(std::vector<int>());
   if (std::count(missing.begin(), missing.end(), rank) != 0) {
-    log_warning("rank {} is too late: the time limit of the others has passed; it waits until they begin again", rank);
+    log_warning(
+        "rank {} is too late: the time limit of the other ranks has passed; this rank waits until they begin a new "
+        "rendezvous",
+        rank);
   }
   return true;
 }

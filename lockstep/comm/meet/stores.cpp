@@ -115,8 +115,8 @@ StorePtr make_client_in_time(const std::string& host, const c10d::TCPStoreOption
   }).detach();
   if (store.wait_for(options.timeout + std::chrono::seconds(2)) != std::future_status::ready) {  // c10d reports more
     throw std::runtime_error(
-        "the process that listens there sends nothing: it is no store, or the process that holds the store (rank 0 or "
-        "a launcher) hangs");
+        "the process that listens there sends nothing: it is not a store, or the process that holds the store (rank 0 "
+        "or a launcher) hangs");
   }
   return store.get();
 }

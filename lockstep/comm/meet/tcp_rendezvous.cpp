@@ -131,7 +131,7 @@ PlaceSettings settings_of(const World& world) {
 
 [[noreturn]] void fail_to_resolve(const World& world, const std::string& host, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
-       "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set {} to the "
+       "the name of the host where the ranks meet, {}, does not resolve on this host within {:.1f} s. Set {} to the "
        "name or address of rank 0's host that all hosts can reach",
        host, seconds_in(timeout), settings_of(world).host);
 }
@@ -181,10 +181,9 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
   const auto settings = settings_of(world);
   const bool named = why.find("does not resolve") != std::string::npos;
   const auto advice =
-      named
-          ? fmt::format("Set {} to the name or address of rank 0's host that all hosts can reach", settings.host)
-          : fmt::format("Rank 0 opens it; look into its log, and check that this host can reach that address ({}, {})",
-                        settings.host, settings.port);
+      named ? fmt::format("Set {} to the name or address of rank 0's host that all hosts can reach", settings.host)
+            : fmt::format("Rank 0 opens it; read its log, and check that this host can reach that address ({}, {})",
+                          settings.host, settings.port);
   fail(ErrorKind::timeout, "connect", "cannot reach the store at {} within {:.1f} s: {}. {}", where,
        seconds_in(timeout), why, advice);
 }
@@ -198,12 +197,12 @@ void take_turns(const World& world, milliseconds timeout) {
   std::this_thread::sleep_for(std::min(world.rank * std::chrono::microseconds(500), longest));
 }
 
-constexpr auto kNotLeft = "it is that of an earlier rendezvous, which rank 0 has not left yet";
+constexpr auto kNotLeft = "it belongs to an earlier rendezvous, which rank 0 has not left yet";
 
 [[noreturn]] void fail_beside_earlier(const std::string& where, const StoreWait& wait) {
   fail(ErrorKind::timeout, "connect",
-       "the store at {} is that of an earlier rendezvous, and rank 0 has not left that within {:.1f} s. Ranks that met "
-       "meet again when each has destroyed its last handle to the group, or has ended",
+       "the store at {} belongs to an earlier rendezvous, and rank 0 has not left that within {:.1f} s. The next "
+       "rendezvous begins when each rank has destroyed its last handle to the group, or has ended",
        where, seconds_in(wait.limit()));
 }
 
@@ -237,9 +236,8 @@ StorePtr join_store(const World& world, const std::string& host, std::uint16_t p
   }
   if (world.tls && world.local_size != world.size) {
     fail(ErrorKind::unsupported, "connect",
-         "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and the store at {}:{}, which the launcher holds, is "
-         "one "
-         "of c10d, which cannot encrypt. Start with 'lockstep run' in the place of torchrun, or without encryption",
+         "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), but the store of the launcher at {}:{} belongs to "
+         "c10d, which cannot encrypt. Start with 'lockstep run' instead of torchrun, or without encryption",
          host, port);
   }
   return make_tcp_store(host, port, false, timeout);

@@ -20,7 +20,7 @@ void finish(Requests& requests, std::chrono::milliseconds timeout) {
   if (poll([&] { return requests.complete(); }, requests.bytes(), timeout)) return;
   never_finalize();
   fail(ErrorKind::timeout, "connect",
-       "not all ranks of the MPI job called connect within {:.1f} s; look into the logs of the others, or raise "
+       "not all ranks of the MPI job called connect within {:.1f} s; read the logs of the others, or raise "
        "LOCKSTEP_START_TIMEOUT_S",
        static_cast<double>(timeout.count()) / 1000);
 }

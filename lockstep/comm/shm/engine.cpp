@@ -270,7 +270,7 @@ Error Engine::describe_failure() const {
                    fmt::format("{} left the group while others waited for it{}", culprit, reporter));
     case Failure::wrong_size:
       return Error(ErrorKind::peer_lost, "shm",
-                   fmt::format("{} got a message of another size than it receives", culprit));
+                   fmt::format("{} received a message whose size differs from that of the receiving tensor", culprit));
     default: return Error(ErrorKind::peer_lost, "shm", fmt::format("{} aborted the group", culprit));
   }
 }

@@ -47,7 +47,7 @@ bool hear(Handshake& handshake) {
   }
   if (!handshake.in.starts_with(kGreeting)) {
     fail(handshake.side == Side::client ? ErrorKind::environment : ErrorKind::data, "tls",
-         "it is no rank of this version of Lockstep");
+         "it is not a rank of this version of Lockstep");
   }
   return true;
 }

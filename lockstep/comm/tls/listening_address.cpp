@@ -26,7 +26,7 @@ class BoundAddress {
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     addrinfo* raw = nullptr;
     if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &raw) != 0) {
-      fail(ErrorKind::data, "tls", "'{}' is no address", address.host);
+      fail(ErrorKind::data, "tls", "'{}' is not an address", address.host);
     }
     list_.reset(raw);
   }

@@ -194,7 +194,7 @@ class Rendezvous {
     } catch (const Error& error) {
       if (handshake.side == Side::client) {
         if (error.kind() == ErrorKind::environment) {
-          fail(ErrorKind::environment, "tls", "{} at {} and this rank do not trust each other: {}",
+          fail(ErrorKind::environment, "tls", "the TLS handshake of {} at {} with this rank failed: {}",
                name_of(handshake.rank), handshake.address, error.message());
         }
         return try_again(handshake.rank, error.message()), false;

@@ -47,7 +47,7 @@ BmpHeader header_of_bmp(std::span<const std::uint8_t> file, std::string_view nam
   const auto size = little_endian(file, kFileHeader, 4);
   if (size < kSmallestHeader)
     refuse_kind_of_bmp(name, fmt::format("with a header of {} bytes, as OS/2 wrote it", size));
-  if (size > kLargestHeader) refuse_bmp(name, fmt::format("its header says that it has {} bytes", size));
+  if (size > kLargestHeader) refuse_bmp(name, fmt::format("its header gives its own size as {} bytes", size));
   if (file.size() < kFileHeader + size) refuse_bmp(name, "its header is cut off");
   const auto height = static_cast<std::int32_t>(little_endian(file, 22, 4));
   BmpHeader header{.width = static_cast<std::int32_t>(little_endian(file, 18, 4)),
@@ -67,7 +67,8 @@ BmpHeader header_of_bmp(std::span<const std::uint8_t> file, std::string_view nam
   if (header.bits <= 8) {
     const auto most = std::size_t{1} << header.bits;
     if (header.colours == 0) header.colours = most;
-    if (header.colours > most) refuse_bmp(name, fmt::format("its palette says that it has {} colours", header.colours));
+    if (header.colours > most)
+      refuse_bmp(name, fmt::format("its header gives a palette of {} colours", header.colours));
     if (header.palette + 4 * header.colours > file.size()) refuse_bmp(name, "its palette is cut off");
   }
   return header;

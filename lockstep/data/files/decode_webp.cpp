@@ -52,7 +52,7 @@ Picture decode_webp(std::span<const std::uint8_t> encoded, const DecodeOptions& 
     refuse_webp(name, "its header is cut off or wrong");
   }
   if (features.has_animation != 0) {
-    fail(ErrorKind::data, "picture", "{} is an animated WebP; only pictures that stand still are read", name);
+    fail(ErrorKind::data, "picture", "{} is an animated WebP; only still pictures are read", name);
   }
   require_picture_size(features.width, features.height, options.max_pixels, name);
   Picture picture{features.height, features.width, 3, {}};

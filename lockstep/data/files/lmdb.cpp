@@ -195,7 +195,7 @@ std::optional<std::span<const std::uint8_t>> LmdbView::find(std::string_view key
     }
     damaged("its tree is deeper than the {} levels of its header", depth_);
   } catch (const Damage& damage) {
-    fail(ErrorKind::data, "lmdb", "{} is damaged on the way to key '{}': {}", name_, cut_text(key), damage.what);
+    fail(ErrorKind::data, "lmdb", "{} is damaged, and key '{}' cannot be read: {}", name_, cut_text(key), damage.what);
   }
 }
 

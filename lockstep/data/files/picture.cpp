@@ -61,7 +61,7 @@ void to_grey(Picture& picture) {
 void require_picture_size(std::int64_t width, std::int64_t height, std::int64_t most, std::string_view name) {
   if (width > 0 && height > 0 && width <= most / height) return;
   fail(ErrorKind::data, "picture",
-       "{} says that it has {} x {} pixels; from 1 to {} in all are read; a data set's max_pixels is the limit", name,
+       "{} has {} x {} pixels by its header; from 1 to {} in all are read; a data set's max_pixels is the limit", name,
        width, height, most);
 }
 

@@ -24,7 +24,7 @@ bool is_other_picture(const fs::path& path) {
 }
 
 void pass_over(const fs::path& path, CountedRemarks& remarks) {
-  remarks.add(LogLevel::info, "hidden or macOS's own files and folders are passed over", path.string());
+  remarks.add(LogLevel::info, "hidden or macOS's own files and folders are ignored", path.string());
 }
 
 /// Calls `seen` with each entry except those that programs left.
@@ -70,7 +70,7 @@ std::vector<std::string> pictures_in(const fs::path& folder, FolderDepth depth, 
   std::ranges::sort(others);
   for (const auto& path : others) {
     if (is_other_picture(path)) {
-      remarks.add(LogLevel::warning, "pictures of kinds that are not read are passed over", path);
+      remarks.add(LogLevel::warning, "pictures of kinds that are not read are ignored", path);
     } else {
       remarks.add(LogLevel::info, "files are not pictures by their names and are not read", path);
     }

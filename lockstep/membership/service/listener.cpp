@@ -240,8 +240,8 @@ net::Awaitable<void> Listener::State::serve(std::shared_ptr<Connection> connecti
 // Answers plain HTTP at a TLS port: with a hint at the mistake for a user of curl, and a log line with the address.
 net::Awaitable<void> Listener::State::refuse_plain(Connection& connection) {
   co_await connection.channel.read_request();
-  co_await connection.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
-  fail(ErrorKind::data, "network", "it does not speak TLS, which this port requires ({})", options_.tls_setting);
+  co_await connection.channel.respond(400, "text/plain", "this port uses TLS, with certificates on both sides\n");
+  fail(ErrorKind::data, "network", "it does not use TLS, which this port requires ({})", options_.tls_setting);
 }
 
 net::Awaitable<void> Listener::State::secure(Connection& connection) {
@@ -252,7 +252,7 @@ net::Awaitable<void> Listener::State::secure(Connection& connection) {
     if (!begins_tls) co_await refuse_plain(connection);
     co_await connection.channel.secure_as_server(*options_.tls);
   } else if (begins_tls) {
-    fail(ErrorKind::data, "network", "it speaks TLS, and this port does not ({} is off here)", options_.tls_setting);
+    fail(ErrorKind::data, "network", "it uses TLS, and this port does not ({} is off here)", options_.tls_setting);
   }
 }
 

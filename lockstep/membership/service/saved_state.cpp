@@ -134,16 +134,16 @@ std::string print_state(const Membership& membership) {
 void read_state(std::string_view text, Membership& membership, Time now) {
   try {
     const json state = json::parse(text);
-    if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it is of another version of Lockstep");
+    if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it was written by another version of Lockstep");
     const int wanted = integer_of<int>(state.at("worker_num"));
     if (wanted != membership.wanted - membership.servers) {
-      fail(ErrorKind::data, "state", "it is of a job with {} workers, and this one has {} (MS_WORKER_NUM)", wanted,
+      fail(ErrorKind::data, "state", "it belongs to a job with {} workers, and this job has {} (MS_WORKER_NUM)", wanted,
            membership.wanted - membership.servers);
     }
     Membership read = membership;
     read.servers = state.contains("server_num") ? integer_of<int>(state.at("server_num")) : 0;
     if (read.servers < 0 || read.servers > kMostWorkers) {
-      fail(ErrorKind::data, "state", "it is of a job with {} parameter servers", read.servers);
+      fail(ErrorKind::data, "state", "it belongs to a job with {} parameter servers", read.servers);
     }
     read.wanted = wanted + read.servers;
     read.job = state.at("job").get<std::string>();
@@ -170,7 +170,7 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     check(read);
     membership = std::move(read);
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "state", "it is no state of a scheduler: {}", json_mistake(error));
+    fail(ErrorKind::data, "state", "it is not the state of a scheduler: {}", json_mistake(error));
   }
 }
 
@@ -229,8 +229,8 @@ bool StateWriter::save(const std::string& text) {
   } catch (const std::exception& error) {
     if (!std::exchange(failing_, true)) {
       log_error(
-          "the state of the job is not saved, which is tried again every second; until it is, a restarted scheduler "
-          "would not have all of it: {}",
+          "the state of the job is not saved, and saving is tried again every second; until it succeeds, a restarted "
+          "scheduler would not have all of the state: {}",
           error.what());
     }
     return false;

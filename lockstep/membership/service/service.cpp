@@ -267,8 +267,9 @@ void ServiceStep::expel_hanging() {
     }
     peer->expelled = now_;
     const Member& member = *find_connection(membership_, id);
-    const auto what = fmt::format("{} hangs: others have waited {:.0f} s for it to notice that they cannot continue",
-                                  describe(member), seconds_in(now_ - *hang_begins(membership_)));
+    const auto what =
+        fmt::format("{} hangs: other workers cannot continue, and it has not reported the same for {:.0f} s",
+                    describe(member), seconds_in(now_ - *hang_begins(membership_)));
     note_decision(what);
     log(LogLevel::warning, what);
     put(ProcessLost{member.rank.value_or(-1), member.pid});

@@ -211,7 +211,8 @@ std::string status_table(const std::string& text) {
   try {
     return table_of(json::parse(text));
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "status", "the answer is no status of a scheduler of this version: {}", json_mistake(error));
+    fail(ErrorKind::data, "status", "the answer is not the status of a scheduler of this version: {}",
+         json_mistake(error));
   }
 }
 
@@ -220,8 +221,8 @@ std::string fetch_status(const std::string& host, std::uint16_t port,
   net::HttpClient client({host, port}, tls, kLongestStatus);
   net::HttpResponse response = ask(client);
   if (response.status != 200) {
-    fail(ErrorKind::io, "status", "the server at {} is no service of a job: status {} of HTTP", client.server().text(),
-         response.status);
+    fail(ErrorKind::io, "status", "the server at {} is not the service of a job: it answered with HTTP status {}",
+         client.server().text(), response.status);
   }
   return std::move(response.body);
 }

@@ -45,7 +45,7 @@ class SessionStep {
 
   void take(const FromScheduler& message) {
     if (!state_.connected && !std::holds_alternative<Hello>(message)) {
-      fail(ErrorKind::data, "scheduler", "its first message is no hello");
+      fail(ErrorKind::data, "scheduler", "its first message is not the hello message");
     }
     std::visit([this](const auto& each) { take(each); }, message);
   }
@@ -102,8 +102,8 @@ void SessionStep::take(const Disconnected& end) {
   if (end.final) give_up(ErrorKind::environment, fmt::format("{}: {}", facts_.where, end.why));
   const bool was_connected = std::exchange(state_.connected, false);
   if (was_connected && state_.assignment && !state_.over && !state_.leave) {
-    log(fmt::format("{} at {} is lost ({}); connecting again, training goes on", service_name(facts_), facts_.where,
-                    end.why));
+    log(fmt::format("{} at {} is lost ({}); the connection is tried again, and training goes on", service_name(facts_),
+                    facts_.where, end.why));
   }
   state_.trouble = end.why;
 }

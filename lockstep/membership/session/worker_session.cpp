@@ -113,7 +113,7 @@ void WorkerSession::leave(bool ok, const std::string& error) noexcept {
 void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration waited) const {
   if (of_launcher()) {
     fail(ErrorKind::timeout, "connect",
-         "this rank waited {:.1f} s for {}; look into the logs of those that did not register, or wait longer "
+         "this rank waited {:.1f} s for {}; read the logs of the ranks that did not register, or wait longer "
          "(LOCKSTEP_START_TIMEOUT_S)",
          seconds_in(waited), what);
   }
@@ -126,7 +126,7 @@ void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration
 void WorkerSession::State::fail_without_service(Clock::duration waited) const {
   fail(ErrorKind::timeout, of_launcher() ? "connect" : "scheduler",
        "a rank is lost, and this {} waited {:.1f} s for {}, without which no other can take its place; start the job "
-       "again, which continues from the newest checkpoint{}",
+       "again, and it continues from the newest checkpoint{}",
        worker(), seconds_in(waited), describe_wait(session_),
        of_launcher() ? "" : ", or restart the scheduler sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
 }

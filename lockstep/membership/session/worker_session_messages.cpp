@@ -160,7 +160,7 @@ std::string WorkerSession::State::progress() {
 
 // Ends the process: there is no other way to end a hanging thread.
 void WorkerSession::State::end_process(const std::string& reason) {
-  const auto where = fmt::format("{}it is here:\n{}", progress(), stack_of_thread(owner_, std::chrono::seconds(2)));
+  const auto where = fmt::format("{}its stack is:\n{}", progress(), stack_of_thread(owner_, std::chrono::seconds(2)));
   log_error("{}; {}", reason, where);
   leave({false, "it hangs: " + where});
   asio::co_spawn(

@@ -48,7 +48,7 @@ std::string openssl_reason() {
 Identity read_p12(std::string_view bytes, const std::string& password) {
   const Bio bio = bytes_as_bio(bytes);
   const Pkcs12 p12(::d2i_PKCS12_bio(bio.get(), nullptr));
-  if (!p12) fail(ErrorKind::io, "certificates", "it is no .p12 file ({})", openssl_reason());
+  if (!p12) fail(ErrorKind::io, "certificates", "it is not a .p12 file ({})", openssl_reason());
   if (::PKCS12_verify_mac(p12.get(), password.c_str(), static_cast<int>(password.size())) != 1) {
     ::ERR_clear_error();
     fail(ErrorKind::io, "certificates", "the password is wrong, or the file is damaged");

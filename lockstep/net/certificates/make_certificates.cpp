@@ -63,7 +63,7 @@ std::string alternative_names(const std::vector<std::string>& hosts) {
   std::string text;
   for (const auto& host : hosts) {
     if (host.empty() || host.find_first_of(",;= \t\n") != std::string::npos) {
-      fail(ErrorKind::invalid_argument, "certificates", "'{}' is no name or address of a host", host);
+      fail(ErrorKind::invalid_argument, "certificates", "'{}' is not the name or address of a host", host);
     }
     boost::system::error_code is_name;
     boost::asio::ip::make_address(host, is_name);
@@ -117,7 +117,7 @@ void check_nodes(const std::vector<std::string>& nodes) {
   std::set<std::string> known;
   for (const auto& node : nodes) {
     if (node.empty() || node.front() == '.' || node.find('/') != std::string::npos) {
-      fail(ErrorKind::invalid_argument, "certs", "'{}' is no name or address of a node", node);
+      fail(ErrorKind::invalid_argument, "certs", "'{}' is not the name or address of a node", node);
     }
     if (!known.insert(node).second) fail(ErrorKind::invalid_argument, "certs", "the node '{}' is given twice", node);
   }

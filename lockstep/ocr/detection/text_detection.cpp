@@ -55,7 +55,7 @@ std::vector<Frame> frames_of(const samples::Batch& batch) {
   const auto found = batch.tensors.find(kFrame);
   if (found == batch.tensors.end()) {
     fail(ErrorKind::config, "data.eval_transforms",
-         "have to contain text_resize, which says how pixels of a map are those of the picture");
+         "have to contain text_resize, which relates the pixels of a map to those of the picture");
   }
   const auto numbers = found->second.to(torch::kCPU, torch::kDouble).contiguous();
   std::vector<Frame> frames;

@@ -171,7 +171,7 @@ const char* description_of(WordForm form) {
 /// The same for a line of a folder's file that was read as `expected`.
 std::string hint_of_folder(std::string_view line, WordForm expected) {
   if (const auto form = form_of(line); form && *form != expected) {
-    return fmt::format("; its form is {}: data.labels says which one the files have", name_of(*form));
+    return fmt::format("; its form is {}: set data.labels to the form of the files", name_of(*form));
   }
   const auto form = foreign_form(line);
   return form.empty() ? "" : fmt::format("; its form is {}", form);
@@ -341,7 +341,8 @@ WordForm form_of_files(const std::vector<std::filesystem::path>& files, const st
   if (form != WordForm::icdar2013 && 2 * counts[WordForm::mlt] > eight) form = WordForm::mlt;
   if (form != WordForm::icdar2015) {
     log_info(
-        "the labels in {} are read as {} ({}): {} of {} lines are such, the first is {}; data.labels says another form",
+        "the labels in {} are read as {} ({}): {} of {} lines are such, the first is {}; set data.labels for another "
+        "form",
         folder.string(), name_of(form), description_of(form), counts[form], lines, firsts[form]);
   }
   return form;
@@ -391,7 +392,7 @@ void remark_lone_labels(const std::filesystem::path& folder, const std::vector<s
   std::ranges::sort(sorted);
   for (const auto& path : lone) {
     if (std::ranges::binary_search(sorted, path)) continue;
-    remarks.add(LogLevel::warning, "label files have no picture and are passed over", path.string());
+    remarks.add(LogLevel::warning, "label files have no picture and are ignored", path.string());
   }
 }
 

@@ -251,7 +251,7 @@ std::string converted_text(const ConvertedConfig& converted, const std::string& 
   for (const auto& note : converted.notes) text += fmt::format("# To do: {}.\n", note);
   for (const auto& key : converted.lost) text += fmt::format("# Not carried: {}\n", key);
   if (!converted.passed_over.empty()) {
-    text += fmt::format("# Passed over, as it has no effect here: {}\n", fmt::join(converted.passed_over, ", "));
+    text += fmt::format("# Ignored, as it has no effect here: {}\n", fmt::join(converted.passed_over, ", "));
   }
   return text + "\n" + print_yaml(converted.root);
 }

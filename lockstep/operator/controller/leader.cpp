@@ -63,7 +63,7 @@ bool LeaseHolder::try_once() {
   if (holds_) {  // another operator took the Lease while this one was stopped
     holds_ = false;
     lost_ = true;
-    trouble_ = "'" + holder + "' has it now";
+    trouble_ = "'" + holder + "' holds it now";
     return false;
   }
   other_ = holder;

@@ -112,7 +112,7 @@ std::optional<Reconciled> Reconciler::judge_taken(const Job& job, const Resource
   const auto owner = controller_kind(found);
   obstacles_.set(
       job.uid, {"NameConflict", fmt::format("{} '{}' is there already and belongs to {}; rename the job, or remove it",
-                                            resource.kind, name, owner.empty() ? "nobody" : "a " + owner)});
+                                            resource.kind, name, owner.empty() ? "no controller" : "a " + owner)});
   return Reconciled{Next::at_once, {}, ""};
 }
 
@@ -177,7 +177,7 @@ std::optional<Reconciled> Reconciler::clear_state(const Job& job, const std::str
     const auto text = fmt::format("cannot delete {}: {}", url, error.what());
     recorder_.record(
         client_, job,
-        {true, "StateNotCleared", text + "; the job is gone once that is done, or once recovery.clear is false"},
+        {true, "StateNotCleared", text + "; the job is deleted when that is done, or when recovery.clear is false"},
         std::chrono::system_clock::now());
     return Reconciled{Next::retry, {}, text};
   }

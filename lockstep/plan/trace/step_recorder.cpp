@@ -32,9 +32,9 @@ namespace {
 /// Error(unsupported) for an operator whose result shape is unknown or depends on values.
 [[noreturn]] void refuse_unknown_shape(const global::OpInfo& info) {
   fail(ErrorKind::unsupported, "plan",
-       "{} gives a tensor whose shape cannot be told from the shapes of its inputs, and a step is planned with nothing "
-       "else; use an operator that keeps shapes (torch::where instead of a selection by mask), or parallel.mode "
-       "semi_auto, which plans nothing",
+       "{} gives a tensor whose shape cannot be determined from the shapes of its inputs, and a step is planned with "
+       "nothing else; use an operator that keeps shapes (torch::where instead of a selection by mask), or "
+       "parallel.mode semi_auto, which plans nothing",
        info.shown);
 }
 

@@ -43,7 +43,7 @@ std::string why_none(const fs::path& path) {
   if (fs::is_regular_file(status)) return "";
   if (fs::is_directory(status)) return "it is a folder, not a file";
   if (fs::exists(status)) return "it is not a regular file";
-  return is_link ? "it is a link to nothing" : "it is gone";
+  return is_link ? "it is a link to nothing" : "it does not exist any more";
 }
 
 struct Damaged {

@@ -64,7 +64,7 @@ void require_same_classes(const std::vector<std::string>& learned, const std::ve
   };
   fail(ErrorKind::data, "classes",
        "the weights have learned {} classes, and the data has {}; class {} was {} and is {}. Give the data the names "
-       "that it had (folders of classes, words of a table), or their order by data.classes; or train anew in another "
+       "that it had (folders of classes, words of a table), or their order by data.classes; or train again in another "
        "folder",
        learned.size(), found.size(), at, shown(learned), shown(found));
 }

@@ -25,12 +25,11 @@ struct Found {
 void require_none_after(const std::filesystem::path& folder, std::int64_t step, std::string_view resume) {
   const auto files = list_checkpoints(folder);
   if (files.empty() || files.front().step <= step) return;
-  fail(
-      ErrorKind::config, "checkpoint.resume",
-      "with {} this run would write among the checkpoints of another course of training: {} is already there; use "
-      "checkpoint.resume=auto to go on from it, or another system.work_dir (or checkpoint.folder), or move that folder "
-      "away",
-      resume, files.front().path.string());
+  fail(ErrorKind::config, "checkpoint.resume",
+       "with {} this run would write among the checkpoints of another training run: {} is already there; use "
+       "checkpoint.resume=auto to go on from it, or another system.work_dir (or checkpoint.folder), or move that "
+       "folder away",
+       resume, files.front().path.string());
 }
 
 Found named(const std::filesystem::path& path, const std::filesystem::path& folder) {

@@ -80,7 +80,7 @@ ShardChoice choose_shards(const std::vector<ShardRecoveryState>& recovery_states
     if (!source) {
       return {std::nullopt,
               {},
-              fmt::format("rank {}'s part of the state after step {} is gone, with its copy on rank {}", rank, step,
+              fmt::format("rank {}'s part of the state after step {} is lost, with its copy on rank {}", rank, step,
                           (rank + 1) % recovery_states.size())};
     }
     if (source->is_copy) choice.reason += fmt::format("; rank {} has kept rank {}'s part", source->rank, rank);

@@ -278,7 +278,7 @@ void require_allowed(const std::vector<Change>& changes, const RunConfig& config
     if (is_refused(change)) keys.push_back(change.key);
   }
   fail(ErrorKind::config, "checkpoint.resume",
-       "this run would go on from {}, and differs from it in what shapes the result {}:{}{}\nGive the old values back, "
+       "this run would go on from {}, and differs from it in what shapes the result {}:{}{}\nRestore the old values, "
        "or go on with the new ones by checkpoint.allow_changes=[{}], or start from the beginning in another "
        "system.work_dir.",
        origin, kWasIs, lines_of(changes, is_refused), others(is_refused), fmt::join(keys, ","));

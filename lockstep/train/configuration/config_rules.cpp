@@ -40,7 +40,8 @@ void check_length(const TrainConfig& train) {
   }
   if (!train.epochs && !train.steps) {
     contradiction(
-        "neither train.epochs nor train.steps says how long to train; give one of them, e.g. train.epochs=10");
+        "neither train.epochs nor train.steps is given, and one of them sets how long to train; give one, e.g. "
+        "train.epochs=10");
   }
 }
 
@@ -156,7 +157,7 @@ void check_backend(const RunConfig& config) {
   const bool for_cuda = lockstep::detail::is_for_cuda(backend);
   if (for_cuda && config.system.device == "cpu") {
     contradiction(
-        "parallel.backend {} carries CUDA tensors alone, and system.device is cpu; set parallel.backend to auto, or "
+        "parallel.backend {} carries only CUDA tensors, and system.device is cpu; set parallel.backend to auto, or "
         "system.device to cuda",
         backend);
   }
@@ -182,7 +183,7 @@ void check_servers(const RunConfig& config) {
     if (config.parallel.server.replicas > 1) {
       contradiction(
           "parallel.server.replicas does not go with parallel.server.consistency {}: a copy has the same rows only "
-          "where gradients come in one order; set it to 1",
+          "where gradients arrive in one order; set it to 1",
           config.parallel.server.consistency);
     }
     if (config.parallel.sync_batch_norm) {

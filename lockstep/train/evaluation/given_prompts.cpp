@@ -88,7 +88,7 @@ std::shared_ptr<const samples::Dataset> given_prompts(const RunConfig& config, s
     if (static_cast<std::int64_t>(prompt.tokens.size()) > shape.context) ++cut;
   }
   if (cut > 0) {
-    log_warning("{} of {} prompts are longer than model.context, {} tokens; the model sees the last of them", cut,
+    log_warning("{} of {} prompts are longer than model.context, {} tokens; the model uses only their last tokens", cut,
                 prompts.size(), shape.context);
   }
   if (shape.vocabulary > kBytes) {

@@ -145,7 +145,7 @@ std::string describe_plan(const RunConfig& config, const Program& program, int d
     return "parallel.mode auto plans for several ranks, and this is one. Give --dry-run under the launcher of the "
            "run:\n"
            "  lockstep run --nproc-per-node 2 lockstep train ... --dry-run\n"
-           "or ask for a plan alone:\n"
+           "or make only a plan:\n"
            "  lockstep plan --config FILE --devices 2\n";
   }
   auto [step, options] = planned_search(config, program, devices);

@@ -67,7 +67,7 @@ void require_loss_sums(const Model& model, const at::Tensor& sums) {
   const auto count = model.task->loss_sums();
   if (sums.dim() == 1 && sums.size(0) == count && sums.scalar_type() == torch::kDouble) return;
   fail(ErrorKind::invalid_argument, "train",
-       "the task's Outcome::loss_sums has to be float64 [{}], as Task::loss_sums says, and is {} [{}]", count,
+       "the task's Outcome::loss_sums has to be float64 [{}], as Task::loss_sums gives, and is {} [{}]", count,
        c10::toString(sums.scalar_type()), fmt::join(sums.sizes(), ", "));
 }
 

@@ -37,7 +37,7 @@ at::Tensor RecordedStep::loss_of(const std::vector<at::Tensor>& inputs) const {
 
 at::Tensor RecordedStep::launch(const std::vector<at::Tensor>& inputs) {
   if (batch_.lists.empty() && batch_.texts.empty()) return step_.run(inputs);
-  why_not_ = "the data has lists or texts, whose changes a graph would not see";
+  why_not_ = "the data has lists or texts, and a graph cannot follow their changes";
   model_.module->zero_grad(/*set_to_none=*/true);
   const auto loss = loss_of(inputs);
   loss.backward();

@@ -43,7 +43,7 @@ Model made_by(const RunConfig& config, const Program& program) {
   if (is_served_mode(config.parallel)) elsewhere.emplace();
   Model model{program.model(),
               with_metrics(program.task, metrics_of(config.metrics, parts_or_shipped(config.model.parts).metrics))};
-  if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model gave no module, but nullptr");
+  if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model returned nullptr instead of a module");
   return model;
 }
 

@@ -55,9 +55,9 @@ void join(optim::Optimizer& whole, optim::Optimizer& optimizer) {
 std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const std::vector<at::Tensor>& tensors) {
   auto optimizer = factory(tensors);
   if (!optimizer)
-    fail(ErrorKind::invalid_argument, "optimizer", "the program's function gave no optimizer, but nullptr");
+    fail(ErrorKind::invalid_argument, "optimizer", "the program's function returned nullptr instead of an optimizer");
   if (optimizer->param_groups().empty()) {
-    fail(ErrorKind::invalid_argument, "optimizer", "the program's function gave an optimizer without parameters");
+    fail(ErrorKind::invalid_argument, "optimizer", "the program's function returned an optimizer without parameters");
   }
   torch_optimizer_of(*optimizer).name(*optimizer);
   const double base = optimizer->param_groups().front().options().get_lr();
@@ -91,7 +91,7 @@ std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
     own.weight_decay = settings.weight_decay;
     auto optimizer = part.make(tensors, own);
     if (!optimizer) {
-      fail(ErrorKind::invalid_argument, "optimizer", "the part {} gave no optimizer, but nullptr", part.name);
+      fail(ErrorKind::invalid_argument, "optimizer", "the part {} returned nullptr instead of an optimizer", part.name);
     }
     remembered_tensors(*optimizer);  // throws for a class whose state is unknown, before there is any state
     for (auto& group : optimizer->param_groups()) scale_rate(group, settings.lr_factor, part.name);

@@ -93,7 +93,7 @@ std::string name_of_place(const std::string& place) {
         name_of_place(place), keys.empty() ? "nothing" : fmt::to_string(fmt::join(keys, ", ")),
         2 * keys.size() < dict.items.size() ? ", ..." : "", fmt::join(kKeys, ", "),
         better.empty() ? std::string(kSavePlainly)
-                       : fmt::format("say which one you mean: model.weights_key={}{}", place.empty() ? "" : place + ".",
+                       : fmt::format("choose one of them: model.weights_key={}{}", place.empty() ? "" : place + ".",
                                      cut_text(better.front())));
 }
 

@@ -74,7 +74,7 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   }
   kept.state.reset();
   if (!choice.reason.empty()) {
-    const auto words = fmt::format("{}, the newest checkpoint counts", choice.reason);
+    const auto words = fmt::format("{}, the newest checkpoint is used instead", choice.reason);
     log_warning("{}", words);
     tell(console, words);
   }

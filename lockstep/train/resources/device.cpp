@@ -17,7 +17,7 @@ void require_enough(std::string_view wanted, std::string_view where, const World
   const bool sees_its_own = devices.count == 1 && devices.visible_only;
   if (world.local_size <= devices.count || sees_its_own || may_share) return;
   fail(ErrorKind::config, where,
-       "{} was asked for on {} ranks of this host, which has {}: a rank needs one of its own; start fewer ranks, let "
+       "{} was requested on {} ranks of this host, which has {}: a rank needs one of its own; start fewer ranks, let "
        "them share with parallel.backend=staged, or use system.device=cpu and parallel.backend=auto",
        wanted, world.local_size, describe(devices));
 }
@@ -27,17 +27,17 @@ void require_enough(std::string_view wanted, std::string_view where, const World
 void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share) {
   if (!device.starts_with("cuda")) return;
   if (devices.count == 0) {
-    fail(ErrorKind::config, kWhere, "{} was asked for, but this libtorch finds {}; use system.device=cpu{}", device,
+    fail(ErrorKind::config, kWhere, "{} was requested, but this libtorch finds {}; use system.device=cpu{}", device,
          describe(devices), who_knows_why(devices));
   }
   if (const auto number = lockstep::detail::number_of_cuda_device(device)) {
     if (*number >= devices.count) {
-      fail(ErrorKind::config, kWhere, "{} was asked for, and this process sees {}, numbered from 0", device,
+      fail(ErrorKind::config, kWhere, "{} was requested, and this process has {}, numbered from 0", device,
            describe(devices));
     }
     if (world.local_size <= 1 || may_share) return;  // where it is unknown, the rendezvous compares devices
     fail(ErrorKind::config, kWhere,
-         "{} was asked for on {} ranks of this host, and a rank needs a device of its own; use system.device=cuda, "
+         "{} was requested on {} ranks of this host, and a rank needs a device of its own; use system.device=cuda, "
          "which gives each the device of its local rank, or let them share it with parallel.backend=staged",
          device, world.local_size);
   }

@@ -38,8 +38,8 @@ SafetensorsReader& ShardReader::open(const std::string& name, const std::string&
   if (const auto found = files_.find(file); found != files_.end()) return found->second;
   if (std::error_code failed; !std::filesystem::exists(folder_ / file, failed)) {
     throw Error(ErrorKind::data, "sharded checkpoint",
-                fmt::format("a shard of tensor \"{}\" is missing: the folder holds no {}. Were all files copied, and "
-                            "do all hosts see the same folder?",
+                fmt::format("a shard of tensor \"{}\" is missing: the folder holds no {}. Check that all files were "
+                            "copied, and that all hosts read the same folder",
                             name, file),
                 {(folder_ / kIndexName).string(), 0});
   }
@@ -53,7 +53,7 @@ const SafetensorsEntry& ShardReader::entry_of(const std::string& name, std::size
   const auto* entry = open(name, shard.file).find(names_in_files(name, tensor.shards).at(at));
   if (!entry || entry->dtype != tensor.dtype || entry->shape != shard.box.sizes) {
     throw Error(ErrorKind::data, "sharded checkpoint",
-                fmt::format("the index says that the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
+                fmt::format("by the index, the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
                             fmt::join(shard.box.sizes, ", "), name,
                             entry ? fmt::format("it holds {} [{}]", entry->dtype, fmt::join(entry->shape, ", "))
                                   : "there is none of that name"),

@@ -26,7 +26,7 @@ void check(const Sampling& sampling) {
   if (sampling.temperature > 0) return;
   const auto refuse = [](const char* key, auto value) {
     fail(ErrorKind::config, key,
-         "is {}, and says how tokens are drawn; without task.temperature the most probable one is taken: give a "
+         "is {}, and sets how tokens are drawn; without task.temperature the most probable one is taken: give a "
          "temperature above 0, such as 0.8, or remove this key",
          value);
   };

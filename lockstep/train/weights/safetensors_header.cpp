@@ -141,8 +141,9 @@ void require_full_cover(const std::vector<SafetensorsEntry>& entries, std::uint6
     covered = entry.end;
   }
   if (covered != data_bytes) {
-    wrong.header("describes {} bytes of data, but the file has {}: it is damaged or holds more than it says", covered,
-                 data_bytes);
+    wrong.header(
+        "describes {} bytes of data, but the file has {}: it is damaged, or holds more than its header describes",
+        covered, data_bytes);
   }
 }
 

@@ -63,11 +63,10 @@ void require_no_other_kind(std::ifstream& stream, const fs::path& path) {
         {path.string(), 0});
   }
   if (is_page(begin)) {
-    throw Error(
-        ErrorKind::data, "safetensors",
-        "this is an HTML page, which a download left in the place of the file; open it to see what it says, and "
-        "download the file itself",
-        {path.string(), 0});
+    throw Error(ErrorKind::data, "safetensors",
+                "this is an HTML page, which a download wrote instead of the file; open it to read its message, and "
+                "download the file itself",
+                {path.string(), 0});
   }
   const auto is_text = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t'; };
   if (!begin.empty() && std::ranges::all_of(begin, is_text)) {

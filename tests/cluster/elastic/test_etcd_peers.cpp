@@ -87,7 +87,7 @@ TEST(EtcdPeers, Refusals) {
 
 TEST(EtcdPeers, NoHttp) {
   EXPECT_THAT(said_of_server(answers("SSH-2.0-OpenSSH_9.2\r\n")),
-              AllOf(HasSubstr(kNoEtcd), HasSubstr("it does not speak HTTP")));
+              AllOf(HasSubstr(kNoEtcd), HasSubstr("it does not use HTTP")));
   EXPECT_THAT(said_of_server(answers(std::string(1 << 20, '\0'))), HasSubstr(kNoEtcd));
 }
 
@@ -171,12 +171,13 @@ TEST_F(EtcdTls, BothSidesAreChecked) {
 
   const std::string where = fmt::format("io: no connection to etcd at 127.0.0.1:{}: TLS failed while ", etcd_->port());
   EXPECT_THAT(said_of(options({file("ca.pem"), "", ""})),
-              AllOf(HasSubstr(where), HasSubstr("it requires a certificate, and we sent none")));
+              AllOf(HasSubstr(where), HasSubstr("it requires a certificate, and this side sent none")));
+  EXPECT_THAT(said_of(options({file("stranger.pem"), file("client.pem"), file("client.key")})),
+              AllOf(HasSubstr(where + "opening the TLS session"),
+                    HasSubstr("its certificate is not by an authority in ca_cert (")));
   EXPECT_THAT(
-      said_of(options({file("stranger.pem"), file("client.pem"), file("client.key")})),
-      AllOf(HasSubstr(where + "agreeing on TLS"), HasSubstr("its certificate is not by an authority in ca_cert (")));
-  EXPECT_THAT(said_of(options({"", file("client.pem"), file("client.key")})),
-              AllOf(HasSubstr(where + "agreeing on TLS"), HasSubstr("the system's list (there is no ca_cert)")));
+      said_of(options({"", file("client.pem"), file("client.key")})),
+      AllOf(HasSubstr(where + "opening the TLS session"), HasSubstr("the system's list (there is no ca_cert)")));
   auto by_name = options({file("ca.pem"), file("client.pem"), file("client.key")});
   by_name.address.servers[0].host = "localhost";
   EXPECT_THAT(said_of(by_name), AllOf(HasSubstr("io: no connection to etcd at localhost:"),
@@ -195,8 +196,8 @@ TEST_F(EtcdTls, AServerWithoutTls) {
   const test::RawServer server(answers(http("{}")));
   auto wrong = options({file("ca.pem"), "", ""});
   wrong.address.servers[0].port = server.port();
-  EXPECT_THAT(said_of(wrong), AllOf(HasSubstr("TLS failed while agreeing on TLS"),
-                                    HasSubstr("it does not speak TLS; is TLS on there?")));
+  EXPECT_THAT(said_of(wrong), AllOf(HasSubstr("TLS failed while opening the TLS session"),
+                                    HasSubstr("it does not use TLS; check that TLS is on there")));
 }
 
 }  // namespace

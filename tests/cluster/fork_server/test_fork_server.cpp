@@ -168,7 +168,7 @@ TEST(ForkServer, IsForProgramsOfLockstepsWithTheSameWords) {
   EXPECT_THAT(obstacle({"python3", "-c", "0"}), HasSubstr("is not linked against liblockstep"));
   EXPECT_THAT(obstacle({"no_such_program"}), HasSubstr("there is no program"));
   EXPECT_THAT(obstacle({LOCKSTEP_FORKABLE_PROGRAM, "${local_rank}"}), HasSubstr("arguments differ"));
-  EXPECT_THAT(obstacle({LOCKSTEP_FORKABLE_PROGRAM}, {{"LOCKSTEP_START_METHOD", "spawn"}}), HasSubstr("asked for"));
+  EXPECT_THAT(obstacle({LOCKSTEP_FORKABLE_PROGRAM}, {{"LOCKSTEP_START_METHOD", "spawn"}}), HasSubstr("requested"));
   EXPECT_EQ(obstacle({LOCKSTEP_FORKABLE_PROGRAM}, {{"LOCKSTEP_START_METHOD", "forkserver"}}), "none");
   EXPECT_THROW(obstacle({LOCKSTEP_FORKABLE_PROGRAM}, {{"LOCKSTEP_START_METHOD", "thread"}}), Error);
   LaunchOptions script = options_for(2, {});
@@ -184,7 +184,7 @@ TEST(ForkServer, IsNotForProgramsWithRightsOfTheirOwn) {
   options.program.command = {copy.string()};
   EXPECT_EQ(obstacle_to_forking(options), std::nullopt);
   std::filesystem::permissions(copy, std::filesystem::perms::set_uid, std::filesystem::perm_options::add);
-  EXPECT_THAT(obstacle_to_forking(options).value_or("none"), HasSubstr("rights of its own"));
+  EXPECT_THAT(obstacle_to_forking(options).value_or("none"), HasSubstr("other rights than its caller"));
 }
 
 TEST(ForkServer, SaysWhatCannotBeRunAsOthersDo) {

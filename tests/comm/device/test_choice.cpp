@@ -23,7 +23,7 @@ TEST(DeviceChoice, AutoIsCudaForABackendOfCuda) {
     EXPECT_TRUE(wants_cuda("cuda:0", for_cuda));
   }
   EXPECT_FALSE(wants_cuda("cpu", false));
-  expect_words(error_of([] { wants_cuda("cpu", true); }), {"CUDA tensors alone", "backend auto"});
+  expect_words(error_of([] { wants_cuda("cpu", true); }), {"only CUDA tensors", "backend auto"});
   for (const auto* text : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:128", "CUDA", ""}) {
     const auto error = error_of([&] { wants_cuda(text, false); });
     EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);

@@ -255,7 +255,7 @@ TEST_F(PictureFolders, HaveOneRuleAndSayWhatTheyPassOver) {
               testing::ElementsAre("B.PNG", "a.jpg", "e.WebP", "f.bmp", "g.tif", "h.TIFF"));
   EXPECT_THAT(names(data::FolderDepth::all_below, below),
               testing::ElementsAre("B.PNG", "a.jpg", "e.WebP", "f.bmp", "g.tif", "h.TIFF", "sub/d.jpeg"));
-  EXPECT_EQ(below.count_of("hidden or macOS's own files and folders are passed over"), 4);
+  EXPECT_EQ(below.count_of("hidden or macOS's own files and folders are ignored"), 4);
   EXPECT_EQ(below.count_of("files are not pictures by their names and are not read"), 1);
   const data::HeardReports heard;
   below.report("pictures");

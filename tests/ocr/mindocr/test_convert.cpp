@@ -200,7 +200,7 @@ TEST(ConvertMindocr, ListsWhatSaysNothingHere) {
                                      HasSubstr("eval.ckpt_load_path (use lockstep eval --weights FILE)"),
                                      HasSubstr("system.mode"), HasSubstr("train.dataset.output_columns")}));
   EXPECT_THAT(ocr::converted_text(converted, "theirs.yaml"),
-              testing::AllOf(HasSubstr("# Passed over, as it has no effect here: "), HasSubstr("system.mode, ")));
+              testing::AllOf(HasSubstr("# Ignored, as it has no effect here: "), HasSubstr("system.mode, ")));
 }
 
 /// `text` with `to` in the place of each `from`.
