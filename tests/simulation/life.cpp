@@ -1,4 +1,4 @@
-// The frame of a simulated life: what is drawn for it, its processes, and its end.
+// A simulated life of a job of workers: what is drawn for it, and its end.
 #include "simulation/life.h"
 
 #include <fmt/format.h>
@@ -79,52 +79,14 @@ std::uint64_t hash_after(std::int64_t steps) {
 }
 
 Life::Life(std::uint64_t seed, std::ostream* trace)
-    : circumstances_(drawn(seed)),
+    : Frame(trace),
+      circumstances_(drawn(seed)),
       network_(seed, 1),
       disk_(seed, 2),
       pace_(seed, 3),
       trouble_(seed, 4),
       names_(seed, 5),
-      clocks_(seed, 7),
-      trace_(trace) {}
-
-void Life::note(const std::string& text) {
-  if (trace_ == nullptr) return;
-  const auto since =
-      std::chrono::duration_cast<milliseconds>(timeline_.now().time_since_epoch()) - std::chrono::hours(1);
-  *trace_ << fmt::format("{:10.3f}  {}\n", static_cast<double>(since.count()) / 1000, text);
-}
-
-void Life::violate(const std::string& what) {
-  note("VIOLATION: " + what);
-  if (outcome_.violation.empty()) outcome_.violation = what;
-}
-
-void Life::mix(const std::string& text) {
-  for (const char c : text) outcome_.digest = (outcome_.digest ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-}
-
-void Life::deliver(Process& process, std::function<void()> what) {
-  if (!process.alive) return;
-  if (process.held.empty() && process.blocked_until <= timeline_.now()) return what();
-  process.held.push_back(std::move(what));
-}
-
-void Life::block(Process& process, milliseconds time) {
-  if (!process.alive) return;
-  process.blocked_until = std::max(process.blocked_until, timeline_.now() + time);
-  timeline_.at(process.blocked_until, [this, &process, pid = process.pid] {
-    if (process.pid == pid) drain(process);
-  });
-}
-
-void Life::drain(Process& process) {
-  while (process.alive && !process.held.empty() && process.blocked_until <= timeline_.now()) {
-    const auto what = std::move(process.held.front());
-    process.held.pop_front();
-    what();
-  }
-}
+      clocks_(seed, 7) {}
 
 bool Life::all_gone() const {
   // A process that hangs after the end of its job is the business of whoever started it.

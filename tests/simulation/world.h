@@ -7,19 +7,15 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "simulation/chance.h"
-#include "simulation/life.h"
-#include "simulation/timeline.h"
+#include "simulation/frame.h"
 
 namespace lockstep::simulation {
 
@@ -55,14 +51,6 @@ struct Circumstances {
   bool completes = false;            ///< none of its faults is a reason to give up
 
   bool has(Fault fault) const { return rates[static_cast<std::size_t>(fault)] > 0; }
-};
-
-/// A process as the kernel has it: what is delivered to it waits while it is stopped, or blocked.
-struct Process {
-  std::int64_t pid = 0;
-  bool alive = false;
-  Time blocked_until{};
-  std::deque<std::function<void()>> held{};
 };
 
 /// A connection of a worker with the service.
@@ -131,19 +119,13 @@ struct Slot {
 };
 
 /// The whole simulation; see the files for its parts.
-class Life {
+class Life final : Frame {
  public:
   Life(std::uint64_t seed, std::ostream* trace);
   Outcome run();
 
  private:
   // life.cpp
-  void deliver(Process& process, std::function<void()> what);
-  void drain(Process& process);
-  void block(Process& process, milliseconds time);
-  void violate(const std::string& what);
-  void note(const std::string& text);
-  void mix(const std::string& text);
   milliseconds latency() { return circumstances_.latency + network_.time(milliseconds(0), milliseconds(20)); }
   bool all_gone() const;
   std::string describe_left() const;
@@ -227,9 +209,6 @@ class Life {
   Chance trouble_;
   Chance names_;
   Chance clocks_;
-  std::ostream* trace_;
-  Outcome outcome_;
-  Timeline timeline_;
 
   Process service_;
   Time::duration service_ahead_{};  ///< its clock, of the simulated time
