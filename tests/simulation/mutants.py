@@ -80,6 +80,8 @@ MUTANTS = [
     ("a replacement that is not needed holds up the end", MEMBERSHIP, "return unneeded || is_over", "return is_over"),
     ("an answer of a former holder counts", ADMISSION, "applicant.challenged && applicant.challenged_life == holder.life;",
      "applicant.challenged.has_value();"),
+    ("the time in which the service stood still counts", SERVICE, "  one.excuse_standstill();\n", ""),
+    ("a wait for lost workers goes on while the service stands still", DECISIONS, "  membership.changed += time;", "  (void)time;"),
     ("a worker that hangs goes on", SESSION, "if (!state_.again && !state_.leave) outputs_", "if (false) outputs_"),
     ("a restart is not counted", NODES, "    ++state.restarts;\n", ""),
     ("one restart more than allowed", RULES, "state_.restarts >= policy_.max_restarts)", "state_.restarts > policy_.max_restarts)"),

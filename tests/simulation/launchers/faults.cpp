@@ -13,7 +13,8 @@ using namespace cluster::elastic;  // the messages
 void Life::plan_faults() {
   for (int kind = 0; kind < kFaults; ++kind) {
     for (int i = 0; i < circumstances_.rates[static_cast<std::size_t>(kind)]; ++i) {
-      const auto when = milliseconds(trouble_.below(static_cast<int>(circumstances_.faults_for.count()) + 1));
+      auto& chance = kind == static_cast<int>(Fault::clock_jump) ? clocks_ : trouble_;
+      const auto when = milliseconds(chance.below(static_cast<int>(circumstances_.faults_for.count()) + 1));
       timeline_.after(when, [this, kind] { strike(static_cast<Fault>(kind)); });
     }
   }
@@ -24,16 +25,28 @@ void Life::count_fault(Fault fault, const std::string& what) {
   note("FAULT: " + what);
 }
 
-int Life::living_launcher() {
+int Life::living_launcher(Chance& chance) {
   std::vector<int> living;
   for (std::size_t i = 0; i < launchers_.size(); ++i) {
     if (launchers_[i]->process.alive && !launchers_[i]->odd) living.push_back(static_cast<int>(i));
   }
-  return living.empty() ? -1 : living[static_cast<std::size_t>(trouble_.below(static_cast<int>(living.size())))];
+  return living.empty() ? -1 : living[static_cast<std::size_t>(chance.below(static_cast<int>(living.size())))];
+}
+
+void Life::jump_clock() {
+  const int index = living_launcher(clocks_);
+  if (index < 0) return;
+  const auto time = clocks_.time(milliseconds(5000), milliseconds(600000));
+  count_fault(Fault::clock_jump, fmt::format("the clock of launcher {} jumps by {} ms", index, time.count()));
+  auto& one = launcher(index);
+  one.ahead += time;
+  // One that has no connection at that time has waited for so long.
+  if (!one.session.connected) one.disconnected = std::max(one.disconnected, clock_of(one));
 }
 
 void Life::strike(Fault fault) {
-  const int index = living_launcher();
+  if (fault == Fault::clock_jump) return jump_clock();
+  const int index = living_launcher(trouble_);
   if (index < 0) return;
   auto& one = launcher(index);
   last_fault_ = timeline_.now();
@@ -43,11 +56,14 @@ void Life::strike(Fault fault) {
   switch (fault) {
     case Fault::kill: {
       counted(fmt::format("launcher {} is killed", index));
-      const bool comes_back = trouble_.happens(700) && !one.held_here;
+      const bool comes_back = (trouble_.happens(700) || circumstances_.survives) && !one.held_here;
       end_launcher(index, -9, "killed");
-      if (comes_back)
-        timeline_.after(trouble_.time(milliseconds(100), milliseconds(10000)), [this] { start_launcher(false); });
-      return;
+      if (!comes_back) return;
+      ++coming_;
+      return timeline_.after(trouble_.time(milliseconds(100), milliseconds(10000)), [this] {
+        --coming_;
+        start_launcher(false);
+      });
     }
     case Fault::pause: {
       const auto time = trouble_.time(milliseconds(100), milliseconds(90000));
@@ -58,10 +74,11 @@ void Life::strike(Fault fault) {
     case Fault::cut:
       if (!one.wire) return;
       counted(fmt::format("the connection of launcher {} is reset", index));
-      return close_at_launcher(*one.wire);
+      return deliver(one.process, [this, wire = *one.wire] { close_at_launcher(wire); });
     case Fault::part:
       counted(fmt::format("the host of launcher {} is cut off", index));
-      parted_[index] = timeline_.now() + trouble_.time(milliseconds(500), milliseconds(60000));
+      parted_[index] =
+          std::max(parted_[index], timeline_.now() + trouble_.time(milliseconds(500), milliseconds(60000)));
       one.troubled = std::max(one.troubled, parted_[index]);
       if (one.service_here != 0) service_troubled_ = std::max(service_troubled_, parted_[index]);
       return;
@@ -100,8 +117,8 @@ void Life::strike(Fault fault) {
     case Fault::etcd_away:
       if (!circumstances_.etcd) return;
       counted("etcd does not answer");
-      service_troubled_ = timeline_.now() + seconds(60);
-      away_until_ = timeline_.now() + trouble_.time(milliseconds(500), milliseconds(30000));
+      service_troubled_ = std::max(service_troubled_, timeline_.now() + seconds(60));
+      away_until_ = std::max(away_until_, timeline_.now() + trouble_.time(milliseconds(500), milliseconds(30000)));
       // A new leader of etcd extends all leases.
       lease_until_ = std::max(lease_until_, away_until_ + circumstances_.lease);
       return;
@@ -111,6 +128,7 @@ void Life::strike(Fault fault) {
       lose_next_ = true;
       return;
     case Fault::stranger: counted("a strange launcher"); return start_stranger();
+    case Fault::clock_jump: return;
   }
 }
 

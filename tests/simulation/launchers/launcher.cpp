@@ -175,8 +175,8 @@ void Life::await_goodbye(int index, int code, Time until) {
       const auto& one = launcher(index);
       const bool gone = one.session.said_goodbye || timeline_.now() >= until;
       const auto service = services_.find(one.service_here);
-      const bool used = service != services_.end() && service->second.serves &&
-                        count_users(service->second.state, timeline_.now()) > 0;
+      const bool used =
+          service != services_.end() && service->second.serves && count_users(service->second.state, clock_of(one)) > 0;
       if (gone && !used) return end_launcher(index, code, "the job is over for it");
       await_goodbye(index, code, until);
     });

@@ -9,6 +9,18 @@
 namespace lockstep::simulation::launchers {
 namespace {
 
+// A life in which launchers are killed, others start in their places, and the job has to be completed.
+void let_survive(Circumstances& c) {
+  for (const auto fault : {Fault::pause, Fault::part, Fault::fail, Fault::lose, Fault::leave, Fault::etcd_away})
+    c.rates[static_cast<std::size_t>(fault)] = 0;
+  auto& kills = c.rates[static_cast<std::size_t>(Fault::kill)];
+  kills = std::max(kills, 1);
+  c.policy.join_timeout = std::max(c.policy.join_timeout, milliseconds(180000));
+  c.limit = std::max(c.limit, c.lease * 3 + seconds(30));
+  c.survives = true;
+  c.completes = true;
+}
+
 Circumstances drawn(std::uint64_t seed) {
   Chance chance(seed, 10);
   Circumstances c;
@@ -34,12 +46,17 @@ Circumstances drawn(std::uint64_t seed) {
   if (chance.happens(100)) return c;  // a life without faults
   constexpr std::array kHarmless{Fault::cut, Fault::join, Fault::stranger, Fault::lost_answer};
   const bool only_one = chance.happens(100);
-  const int one = chance.below(kFaults);
-  for (int kind = 0; kind < kFaults; ++kind) {
+  // clock_jump has random numbers of its own: a life that a test names stays the same.
+  constexpr int kDrawnTogether = static_cast<int>(Fault::clock_jump);
+  const int one = chance.below(kDrawnTogether);
+  for (int kind = 0; kind < kDrawnTogether; ++kind) {
     const bool on = only_one ? kind == one : chance.happens(450);
     c.rates[static_cast<std::size_t>(kind)] = on ? (chance.happens(500) ? 1 : chance.from_to(2, 5)) : 0;
     if (on && std::ranges::find(kHarmless, static_cast<Fault>(kind)) == kHarmless.end()) c.completes = false;
   }
+  Chance more(seed, 14);
+  if (more.happens(250)) c.rates[static_cast<std::size_t>(Fault::clock_jump)] = more.from_to(1, 4);
+  if (c.etcd && more.happens(200)) let_survive(c);
   return c;
 }
 
@@ -50,12 +67,17 @@ const char* name(Fault fault) {
       "killed launcher",        "stopped launcher", "reset connection of a launcher",
       "cut host of a launcher", "failed rank",      "lost rank",
       "launcher that leaves",   "late launcher",    "etcd away",
-      "lost answer of etcd",    "strange launcher"};
+      "lost answer of etcd",    "strange launcher", "clock of a launcher's host that jumps"};
   return kNames.at(static_cast<std::size_t>(fault));
 }
 
 Life::Life(std::uint64_t seed, std::ostream* trace)
-    : Frame(trace), circumstances_(drawn(seed)), network_(seed, 11), trouble_(seed, 12), names_(seed, 13) {}
+    : Frame(trace),
+      circumstances_(drawn(seed)),
+      network_(seed, 11),
+      trouble_(seed, 12),
+      names_(seed, 13),
+      clocks_(seed, 15) {}
 
 void Life::note(const std::string& text) {
   mix(text);
@@ -63,7 +85,8 @@ void Life::note(const std::string& text) {
 }
 
 bool Life::all_gone() const {
-  return std::ranges::none_of(launchers_, [](const auto& each) { return each->process.alive && !each->odd; });
+  const auto is_there = [](const auto& each) { return each->process.alive && !each->odd; };
+  return coming_ == 0 && std::ranges::none_of(launchers_, is_there);
 }
 
 // After the last fault, whatever waits for a time limit may wait for several, one after another.

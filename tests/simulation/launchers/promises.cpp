@@ -21,8 +21,9 @@ bool Life::is_well(const Launcher& one) const {
          timeline_.now() - service_troubled_ > most;
 }
 
-void Life::check_state(const NodeJob& job, bool is_newest) {
+void Life::check_state(const NodeJob& job, Service& service) {
   const auto& state = job.state;
+  const bool is_newest = !circumstances_.etcd || holds_key(service);
   if (state.restarts > job.policy.max_restarts)
     violate(fmt::format("{} restarts of {}", state.restarts, job.policy.max_restarts));
   if (job.replaced > 0 && job.replaced + state.restarts > std::max(job.policy.max_replacements, state.restarts))
@@ -46,7 +47,7 @@ void Life::check_state(const NodeJob& job, bool is_newest) {
   if (job.replaced < grants_ && is_newest)
     violate(fmt::format("{} replacements are counted of {}", job.replaced, grants_));
   if (state.restarts > fails_) violate(fmt::format("{} restarts, and {} ranks have failed", state.restarts, fails_));
-  check_lost(job);
+  check_lost(job, service.why);
   const std::set<Ticket> unique(job.members.begin(), job.members.end());
   if (unique.size() != job.members.size()) violate("a node has two places");
   if (state.phase == Phase::running && static_cast<int>(job.members.size()) > job.policy.max_nodes)
@@ -68,8 +69,8 @@ void Life::check_ranks_ended(const NodeJob& job) {
 }
 
 // No launcher is lost that could be heard.
-void Life::check_lost(const NodeJob& job) {
-  if (std::exchange(why_, job.state.why) == job.state.why) return;
+void Life::check_lost(const NodeJob& job, std::string& why) {
+  if (std::exchange(why, job.state.why) == job.state.why) return;
   const auto end = job.state.why.find(" was lost: no heartbeat");
   if (end == std::string::npos) return;
   const auto number = parse_integer(job.state.why.substr(4, end - 4));

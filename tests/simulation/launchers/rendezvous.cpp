@@ -46,7 +46,7 @@ void Life::find(int index) {
 // Another try to connect, or the end of the membership.
 void Life::judge(int index, bool refused) {
   auto& one = launcher(index);
-  const auto now = timeline_.now();
+  const auto now = clock_of(one);
   const bool joined = one.session.ticket != 0;
   if (!refused) one.refused_since.reset();
   if (refused && !one.refused_since) one.refused_since = now;
@@ -85,8 +85,8 @@ void Life::keep_lease(int incarnation) {
       const bool held = holds_key(one);
       if (away_until_ <= now && held) {
         lease_until_ = now + circumstances_.lease;
-        one.kept = now;
-      } else if (now - one.kept >= circumstances_.lease || (away_until_ <= now && !held)) {
+        one.kept = clock_of(owner_of(incarnation));
+      } else if (clock_of(owner_of(incarnation)) - one.kept >= circumstances_.lease || (away_until_ <= now && !held)) {
         return end_service(incarnation, "its lease has expired");
       }
       keep_lease(incarnation);

@@ -22,10 +22,14 @@ void Life::begin_service(int index, std::int64_t created) {
   auto& service = services_[incarnation];
   service.launcher = index;
   service.created = created;
-  service.kept = timeline_.now();
+  const auto now = clock_of(one);
+  service.kept = now;
   service.state.secret = circumstances_.secret ? "open sesame" : "";
-  service.state.stepped = timeline_.now();
-  if (circumstances_.etcd && saved_) service.state.jobs["job"] = read_job(*saved_, timeline_.now());
+  service.state.stepped = now;
+  if (circumstances_.etcd && saved_) {
+    const auto& job = service.state.jobs["job"] = read_job(*saved_, now);
+    service.why = job.state.why;
+  }
   one.service_here = incarnation;
   service_troubled_ = std::max(service_troubled_, timeline_.now());
   note(fmt::format("launcher {} runs the service {}{}", index, incarnation, saved_ ? " with the saved state" : ""));
@@ -66,9 +70,8 @@ void Life::give_service(int incarnation, const NodeServiceInput& input) {
   auto& service = services_.at(incarnation);
   if (!service.serves) return;
   try {
-    auto outputs = step(service.state, input, timeline_.now(), [this] { return names_.token(); });
-    const bool is_newest = !circumstances_.etcd || holds_key(service);
-    if (service.state.jobs.contains("job")) check_state(service.state.jobs.at("job"), is_newest);
+    auto outputs = step(service.state, input, clock_of(owner_of(incarnation)), [this] { return names_.token(); });
+    if (service.state.jobs.contains("job")) check_state(service.state.jobs.at("job"), service);
     if (circumstances_.etcd) outputs = service.held.take(std::move(outputs));
     for (const auto& output : outputs) carry_out(output);
     save_if_changed(incarnation);

@@ -39,8 +39,9 @@ enum class Fault {
   etcd_away,    ///< etcd does not answer
   lost_answer,  ///< etcd elects a launcher, and the answer is lost
   stranger,     ///< a launcher of another secret, or one that takes another's number
+  clock_jump,   ///< the clock of a launcher's host jumps forward, as in a virtual machine that was suspended
 };
-inline constexpr int kFaults = 11;
+inline constexpr int kFaults = 12;
 const char* name(Fault fault);
 
 /// The longest time in which ranks end, more or less.
@@ -62,6 +63,7 @@ struct Circumstances {
   milliseconds faults_for{30000};
   std::array<int, kFaults> rates{};
   bool completes = true;  ///< none of its faults is a reason to give up
+  bool survives = false;  ///< with etcd, and killed launchers come back: that is no reason, either
 };
 
 /// A connection of a launcher with a service.
@@ -83,13 +85,15 @@ struct Service {
   elastic::NodeServiceState state;
   bool serves = true;
   elastic::HeldOutputs held{};
-  Time kept{};  ///< when its lease was kept alive, last
+  Time kept{};        ///< when its lease was kept alive, last, by the clock of its host
+  std::string why{};  ///< of its job, as of its last step
 };
 
 enum class Ranks { none, running, stopping };
 
 struct Launcher {
   Process process{.alive = true};
+  Time::duration ahead{};  ///< the clock of its host, of the simulated time
   elastic::NodeSession session;
   std::optional<ConnectionId> wire;
   Time disconnected{};
@@ -128,6 +132,7 @@ class Life final : Frame {
 
   // launcher.cpp
   Launcher& launcher(int index) { return *launchers_[static_cast<std::size_t>(index)]; }
+  Time clock_of(const Launcher& one) const { return timeline_.now() + one.ahead; }
   elastic::NodeFacts facts(const elastic::NodeDescription& node, const std::string& secret);
   int start_launcher(bool host);
   void end_launcher(int index, int code, const std::string& why);
@@ -150,7 +155,8 @@ class Life final : Frame {
   std::string lost_places(int round, int nodes) const;
 
   // service.cpp
-  Process& host_of(int incarnation) { return launcher(services_.at(incarnation).launcher).process; }
+  Launcher& owner_of(int incarnation) { return launcher(services_.at(incarnation).launcher); }
+  Process& host_of(int incarnation) { return owner_of(incarnation).process; }
   void begin_service(int index, std::int64_t created);
   void end_service(int incarnation, const char* why);
   void give_service(int incarnation, const elastic::NodeServiceInput& input);
@@ -176,9 +182,9 @@ class Life final : Frame {
 
   // promises.cpp
   bool is_well(const Launcher& one) const;
-  void check_state(const elastic::NodeJob& job, bool is_newest);
+  void check_state(const elastic::NodeJob& job, Service& service);
   void check_ranks_ended(const elastic::NodeJob& job);
-  void check_lost(const elastic::NodeJob& job);
+  void check_lost(const elastic::NodeJob& job, std::string& why);
   void check_refusal(int index, const elastic::FromNodeService& message);
   void check_view(int index, const elastic::JobView& view);
   void check_old_round(int round, const std::vector<int>& members);
@@ -188,13 +194,15 @@ class Life final : Frame {
   void plan_faults();
   void strike(Fault fault);
   void count_fault(Fault fault, const std::string& what);
-  int living_launcher();
+  int living_launcher(Chance& chance);
+  void jump_clock();
   void start_stranger();
 
   const Circumstances circumstances_;
   Chance network_;
   Chance trouble_;
   Chance names_;
+  Chance clocks_;
 
   std::vector<std::unique_ptr<Launcher>> launchers_;
   std::map<int, Service> services_;  ///< by incarnation
@@ -202,6 +210,7 @@ class Life final : Frame {
   std::map<ConnectionId, Wire> wires_;
   ConnectionId next_wire_ = 1;
   std::map<int, Time> parted_;  ///< by launcher: nothing arrives before
+  int coming_ = 0;              ///< launchers that start in the places of killed ones
 
   // etcd
   std::int64_t revision_ = 0;
@@ -229,8 +238,7 @@ class Life final : Frame {
   bool failed_ = false;
   std::map<std::string, int> meetings_;  ///< the round of each
   std::map<int, int> replaced_nodes_;    ///< by round
-  std::string why_;
-  Time service_troubled_{};  ///< when a service began, or could not be reached
+  Time service_troubled_{};              ///< when a service began, or could not be reached
 };
 
 }  // namespace lockstep::simulation::launchers
