@@ -15,10 +15,10 @@ target_compile_options(lockstep_flags INTERFACE
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
-  # g++'s manual: with -fsanitize these warnings have more false positives: libtorch's optional<Generator>, and sums of
-  # strings.
+  # g++'s manual: with -fsanitize these warnings have more false positives: libtorch's optional<Generator>, sums of
+  # strings, and the frames of Boost.Asio's coroutines.
   target_compile_options(lockstep_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
   if(LOCKSTEP_SANITIZE STREQUAL "thread")
     # g++ knows no fences under ThreadSanitizer; Boost.Asio's queues have locks as well.
     target_compile_definitions(lockstep_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)

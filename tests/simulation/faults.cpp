@@ -82,6 +82,7 @@ void Life::strike(Fault fault) {
       // Soon after the next generation has begun, which may not be saved then.
       kill_at_save_ = true;
       disk_slow_until_ = timeline_.now() + seconds(60);
+      if (circumstances_.has(Fault::kill_worker)) strike(Fault::kill_worker);
       return;
     case Fault::pause_worker: {
       const auto time = trouble_.time(milliseconds(100), milliseconds(120000));

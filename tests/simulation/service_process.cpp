@@ -68,9 +68,12 @@ void Life::give_service(const ServiceInput& input) {
 void Life::carry_out(std::vector<ServiceOutput> outputs, std::size_t from) {
   for (std::size_t i = from; i < outputs.size() && service_.alive; ++i) {
     if (const auto* wanted = std::get_if<Save>(&outputs[i])) {
-      const auto takes = std::min(save(), kMostSaving);
-      if (wanted->first && std::exchange(kill_at_save_, false))
-        timeline_.after(disk_.time(milliseconds(0), milliseconds(5000)), [this] { strike_service(); });
+      const bool is_last = wanted->first && std::exchange(kill_at_save_, false);
+      const auto takes = std::min(save(is_last), kMostSaving);
+      // Half of them when the workers have their ranks, and the disk does not have them yet.
+      const auto most = is_last && disk_.happens(500) ? kMostSaving : milliseconds(0);
+      if (is_last)
+        timeline_.after(most + disk_.time(milliseconds(1), milliseconds(2000)), [this] { strike_service(); });
       if (!wanted->first || takes <= milliseconds(0)) continue;
       block(service_, takes);
       service_.held.push_front([this, rest = std::move(outputs), next = i + 1] { carry_out(rest, next); });
@@ -84,10 +87,12 @@ void Life::carry_out(std::vector<ServiceOutput> outputs, std::size_t from) {
   }
 }
 
-milliseconds Life::save() {
+milliseconds Life::save(bool is_last) {
   if (!circumstances_.saves) return milliseconds(0);
   const bool slow = disk_slow_until_ > timeline_.now();
-  const auto takes = slow ? disk_.time(milliseconds(500), milliseconds(10000)) : circumstances_.disk;
+  const auto takes = is_last ? disk_.time(milliseconds(5000), milliseconds(10000))
+                     : slow  ? disk_.time(milliseconds(500), milliseconds(10000))
+                             : circumstances_.disk;
   const auto generation =
       fmt::format("{} {} {}", state_->membership.job, state_->membership.generation, state_->membership.store_key);
   timeline_.after(

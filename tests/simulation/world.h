@@ -146,7 +146,7 @@ class Life final : Frame {
   void carry_out(const membership::ProcessBack& back);
   void carry_out(const membership::RanksLost& /*lost*/) {}
   void carry_out(const membership::JobEnded& job);
-  milliseconds save();
+  milliseconds save(bool is_last);
 
   // worker_process.cpp
   int start_worker(int slot);
