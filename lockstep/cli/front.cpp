@@ -93,10 +93,10 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     std::optional<cluster::LockstepStoreHost> own_store;
     std::optional<cluster::JobService> service;
     // This process hosts the services that the ranks depend on, because a separate host process could be lost alone.
-    ways.host = [&](int ranks, UniqueFd events) {
+    ways.host = [&](int ranks, std::shared_ptr<cluster::SharedLosses> losses) {
       own_store.emplace();
       cluster::Hosted hosted{own_store->port(), own_store->address()};
-      if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
+      if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(losses)).address();
       return hosted;
     };
     ways.helpers = [&] { return attempt.helpers(); };

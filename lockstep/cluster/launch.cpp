@@ -16,10 +16,10 @@ LaunchResult launch(const LaunchOptions& options) {
   std::optional<LockstepStoreHost> own_store;
   std::optional<JobService> service;
   LaunchWays ways;
-  ways.host = [&](int ranks, UniqueFd events) {
+  ways.host = [&](int ranks, std::shared_ptr<SharedLosses> losses) {
     Hosted hosted{0, own_store.emplace().address()};
     hosted.store_port = may_need_c10d_store(options) ? store.emplace().port() : own_store->port();
-    if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
+    if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(losses)).address();
     return hosted;
   };
   ways.fork = [&](const std::vector<ChildOptions>& ranks) { return forks.fork(options, ranks); };

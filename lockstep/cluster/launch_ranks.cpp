@@ -63,12 +63,12 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
     const bool has_files = options.output.log_dir != "/dev/null";  // where ranks note that they can be replaced
     const bool offers = options.replacements > 0 && options.processes > 1 && has_files;
     const int replaceable = offers ? options.processes : 0;
-    Pipe events = make_pipe();
-    const Hosted hosted = ways.host(replaceable, std::move(events.write_end));
+    auto losses = std::make_shared<SharedLosses>();
+    const Hosted hosted = ways.host(replaceable, losses);
     job.master_port = hosted.store_port;
     job.own_store = hosted.own_store;
     job.service = hosted.service;
-    if (job.service) replacing.events = ServiceEvents(std::move(events.read_end));
+    if (job.service) replacing.losses = std::move(losses);
   }
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options, last_rank_of(options));

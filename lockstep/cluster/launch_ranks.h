@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace lockstep::cluster {
 /// The steps that differ between launchers.
 struct LaunchWays {
   /// Hosts the rendezvous store until launch_ranks() returns, and, for more than 0 ranks, a job service for this number
-  /// of ranks, which writes its events to the descriptor. Not called where a rendezvous is given.
-  std::function<Hosted(int ranks, UniqueFd events)> host;
+  /// of ranks, which keeps `losses` up to date. Not called where a rendezvous is given.
+  std::function<Hosted(int ranks, std::shared_ptr<SharedLosses> losses)> host;
   /// Forks the ranks; nullopt: start them one by one.
   std::function<std::optional<ForkedRanks>(const std::vector<ChildOptions>&)> fork;
   /// The launcher's other processes; called after the start of the ranks. Empty: none.

@@ -185,8 +185,8 @@ void Supervisor::wait_for_events(milliseconds limit) {
   Poller poller;
   if (signals_.fd() >= 0) poller.add(signals_.fd(), POLLIN, [this] { take_signals(); });
   watch_stop(poller);
-  if (replacements_.events_fd() >= 0) {
-    poller.add(replacements_.events_fd(), POLLIN, [this] { replacements_.read_events(); });
+  if (replacements_.losses_fd() >= 0) {
+    poller.add(replacements_.losses_fd(), POLLIN, [this] { replacements_.read_losses(); });
   }
   // Output before ends: the last output of a rank is then known when its end is handled.
   for (LocalRank& rank : ranks_) {

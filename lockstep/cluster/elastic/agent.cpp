@@ -116,7 +116,7 @@ class Agent {
   Launch job_;                         ///< the last round's job
   LaunchResult last_;                  ///< the last round's result; without ends, no ranks of this node ran in it
   std::optional<JobService> service_;  ///< the round's job service, where this is node 0
-  ServiceEvents events_;
+  std::shared_ptr<SharedLosses> losses_;  ///< that of the job service
 };
 
 LaunchResult Agent::run() {
@@ -203,25 +203,26 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
 
 std::optional<ServiceAddress> Agent::offer_service(int ranks) {
   service_.reset();
+  losses_.reset();
   if (launch_.replacements <= 0 || ranks < 2 || launch_.output.log_dir == "/dev/null") return std::nullopt;
-  Pipe events = make_pipe();
+  auto losses = std::make_shared<SharedLosses>();
   try {
-    service_.emplace(options_.address, ranks, std::move(events.write_end));
+    service_.emplace(options_.address, ranks, losses);
   } catch (const Error& error) {
     log_.tell(fmt::format("lost ranks are not replaced in place: {}", error.message()));
     return std::nullopt;
   }
-  events_ = ServiceEvents(std::move(events.read_end));
+  losses_ = std::move(losses);
   return service_->address();
 }
 
 Replacing Agent::replacing(const JobState& state) {
   Replacing replacing;
-  replacing.events = std::exchange(events_, ServiceEvents());
-  if (replacing.events.fd() >= 0) {
-    replacing.publish = [this, round = state.round](const auto& log) { link_.publish_service_log({round, log}); };
+  replacing.losses = std::exchange(losses_, nullptr);
+  if (replacing.losses) {
+    replacing.publish = [this, round = state.round](const auto& losses) { link_.publish_losses({round, losses}); };
   } else if (job_.service) {
-    replacing.published = [this, round = state.round] { return link_.service_log(round); };
+    replacing.published = [this, round = state.round] { return link_.losses(round); };
   }
   replacing.allowed = [this] { return link_.take_replacement(); };
   replacing.fork = [this](const ChildOptions& rank) { return forks_.fork(launch_, {rank}, inbox_.fd()); };

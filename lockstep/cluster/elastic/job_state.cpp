@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/job_json.h>
-#include <lockstep/cluster/replace/job_service.h>
 
 #include <algorithm>
 
@@ -183,17 +182,6 @@ bool is_replaced(const JobState& state, Ticket ticket) {
 
 bool is_refused(const JobState& state, Ticket ticket) {
   return std::find(state.refused.begin(), state.refused.end(), ticket) != state.refused.end();
-}
-
-std::optional<std::vector<int>> parse_lost_ranks(std::string_view log) {
-  const auto begin = log.rfind(kLostRanks);
-  if (begin == std::string_view::npos) return std::nullopt;
-  const auto line = log.substr(begin + kLostRanks.size());
-  try {
-    return nlohmann::json::parse(line.substr(0, line.find('\n'))).get<std::vector<int>>();
-  } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::data, "message", "the log of a job service has no list of lost ranks: {}", error.what());
-  }
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -81,10 +81,6 @@ bool is_replaced(const JobState& state, Ticket ticket);
 /// Whether the program cannot run with this node.
 bool is_refused(const JobState& state, Ticket ticket);
 
-/// The ranks that the job service had lost at the end of its log; nullopt: no ranks were registered with it.
-/// Error(data) for a text that is no such log.
-std::optional<std::vector<int>> parse_lost_ranks(std::string_view log);
-
 /// The rendezvous of a round's ranks: the address of the store that node 0's agent opens.
 struct Place {
   std::string host;

@@ -12,7 +12,6 @@
 #include <lockstep/world/await_listener.h>
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -50,17 +49,6 @@ using membership::seconds_in;
 
 }  // namespace
 
-Flag::Flag() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!fd_) fail(ErrorKind::io, "launch", "cannot make an eventfd: {}", std::strerror(errno));
-}
-
-void Flag::raise() noexcept { static_cast<void>(::eventfd_write(fd_.get(), 1)); }
-
-void Flag::lower() noexcept {
-  eventfd_t ignored = 0;
-  static_cast<void>(::eventfd_read(fd_.get(), &ignored));
-}
-
 class NodeLink::State {
  public:
   explicit State(NodeLinkOptions options) : options_(std::move(options)) {
@@ -88,7 +76,7 @@ class NodeLink::State {
   }
   int changed_fd() const { return changed_.fd(); }
   int over_fd(int round);
-  std::string service_log(int round);
+  RankLosses losses(int round);
   bool take_replacement();
   void await_goodbye(milliseconds limit);
   bool may_join_again() {
@@ -387,9 +375,9 @@ int NodeLink::State::over_fd(int round) {
   return over_.fd();
 }
 
-std::string NodeLink::State::service_log(int round) {
+RankLosses NodeLink::State::losses(int round) {
   const std::lock_guard lock(mutex_);
-  return session_.view && session_.view->job.round == round ? session_.view->service_log : "";
+  return session_.view && session_.view->job.round == round ? session_.view->losses : RankLosses();
 }
 
 bool NodeLink::State::take_replacement() {
@@ -417,8 +405,8 @@ int NodeLink::over_fd(int round) { return state_->over_fd(round); }
 void NodeLink::report(const NodeReport& report) { state_->take(report); }
 void NodeLink::report_ends(const RanksEnded& ended) { state_->take(ended); }
 void NodeLink::publish_meeting(const RanksMeet& meet) { state_->take(meet); }
-void NodeLink::publish_service_log(const ServiceLogged& logged) { state_->take(logged); }
-std::string NodeLink::service_log(int round) { return state_->service_log(round); }
+void NodeLink::publish_losses(const RanksLost& lost) { state_->take(lost); }
+RankLosses NodeLink::losses(int round) { return state_->losses(round); }
 bool NodeLink::take_replacement() { return state_->take_replacement(); }
 void NodeLink::await_goodbye(milliseconds limit) { state_->await_goodbye(limit); }
 bool NodeLink::may_join_again() const { return state_->may_join_again(); }

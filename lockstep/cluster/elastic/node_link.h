@@ -2,8 +2,8 @@
 // ranks.
 #pragma once
 
-#include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/node_session.h>
+#include <lockstep/cluster/processes/event_loop.h>
 
 #include <chrono>
 #include <functional>
@@ -39,19 +39,6 @@ struct NodeLinkOptions {
   std::chrono::milliseconds limit = std::chrono::seconds(10);       ///< without a connection, afterwards
 };
 
-/// An eventfd: readable between `raise` and `lower`.
-class Flag {
- public:
-  /// Error(io) when the process has no descriptors left.
-  Flag();
-  void raise() noexcept;
-  void lower() noexcept;
-  int fd() const noexcept { return fd_.get(); }
-
- private:
-  UniqueFd fd_;
-};
-
 /// The membership of this launcher. Only the thread that made the object may call the functions. Those that return a
 /// value of the job throw the error that ended the membership: Error(timeout) and Error(peer_lost) when the service is
 /// lost; `may_join_again` says whether it may only be cut off.
@@ -79,8 +66,9 @@ class NodeLink {
   void report(const NodeReport& report);
   void report_ends(const RanksEnded& ended);
   void publish_meeting(const RanksMeet& meet);
-  void publish_service_log(const ServiceLogged& logged);
-  std::string service_log(int round);
+  void publish_losses(const RanksLost& lost);
+  /// What node 0 has published in this round.
+  RankLosses losses(int round);
 
   /// Takes one of the job's replacements; false when none is left, or the service does not answer in time.
   bool take_replacement();

@@ -44,7 +44,7 @@ json message_of(const JobView& m) {
   if (m.place) object["place"] = json_of(*m.place);
   if (m.meeting) object["meeting"] = json_of(*m.meeting);
   if (!m.report.empty()) object["report"] = m.report;
-  if (!m.service_log.empty()) object["service_log"] = m.service_log;
+  if (m.losses != RankLosses()) object["losses"] = json_of(m.losses);
   return object;
 }
 json message_of(const ReplacementAnswer& m) {
@@ -66,7 +66,7 @@ json message_of(const NodeHello& m) {
 json message_of(const NodeReport& m) { return typed("report", json_of(m)); }
 json message_of(const RanksEnded& m) { return typed("ended", {{"round", m.round}, {"ends", json_of(m.ends)}}); }
 json message_of(const RanksMeet& m) { return typed("meet", {{"round", m.round}, {"place", json_of(m.place)}}); }
-json message_of(const ServiceLogged& m) { return typed("log", {{"round", m.round}, {"log", m.log}}); }
+json message_of(const RanksLost& m) { return typed("lost", {{"round", m.round}, {"losses", json_of(m.losses)}}); }
 json message_of(const ReplacementWish& m) { return typed("wish", {{"number", m.number}}); }
 
 JobView view_from(const json& object) {
@@ -78,7 +78,7 @@ JobView view_from(const json& object) {
   if (object.contains("place")) view.place = node_place_from(object["place"]);
   if (object.contains("meeting")) view.meeting = place_from(object["meeting"]);
   view.report = object.value("report", "");
-  view.service_log = object.value("service_log", "");
+  if (object.contains("losses")) view.losses = rank_losses_from(object["losses"]);
   return view;
 }
 
@@ -144,7 +144,7 @@ FromNode parse_from_node(std::string_view text) {
     if (type == "hello") return hello_from(m);
     if (type == "ended") return RanksEnded{integer_of<int>(m.at("round")), ends_from(m.at("ends"))};
     if (type == "meet") return RanksMeet{integer_of<int>(m.at("round")), place_from(m.at("place"))};
-    if (type == "log") return ServiceLogged{integer_of<int>(m.at("round")), m.at("log").get<std::string>()};
+    if (type == "lost") return RanksLost{integer_of<int>(m.at("round")), rank_losses_from(m.at("losses"))};
     if (type == "wish") return ReplacementWish{integer_of<std::int64_t>(m.at("number"))};
     return std::nullopt;
   });

@@ -10,6 +10,7 @@
 #include <lockstep/cluster/elastic/decide.h>
 #include <lockstep/cluster/elastic/job_state.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
+#include <lockstep/cluster/replace/rank_losses.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace lockstep::cluster::elastic {
 
-inline constexpr int kNodeProtocol = 1;
+inline constexpr int kNodeProtocol = 2;
 inline constexpr std::size_t kLongestName = 256;                          ///< bytes of names, nonces, proofs
 inline constexpr std::size_t kLongestOfStranger = std::size_t{64} << 10;  ///< before its launcher is a node
 /// The last lines of a few hundred ranks fit.
@@ -56,9 +57,9 @@ struct JobView {
   bool refused = false;              ///< the program cannot run with this node
   std::optional<NodePlace> place{};  ///< this node's place in the round; nullopt: it has none
   std::optional<Place> meeting{};    ///< the rendezvous of the round's ranks, once node 0 has published it
-  std::string report{};       ///< of the failure that ended the round before, refused this node, or ended the job
-  std::string service_log{};  ///< the log of the round's job service: ServiceEvents::log
-  std::int64_t sent_at = 0;   ///< the service's wall clock, in milliseconds; only for differences between clocks
+  std::string report{};      ///< of the failure that ended the round before, refused this node, or ended the job
+  RankLosses losses{};       ///< of the round's ranks
+  std::int64_t sent_at = 0;  ///< the service's wall clock, in milliseconds; only for differences between clocks
   bool operator==(const JobView&) const = default;
 };
 
@@ -97,10 +98,10 @@ struct RanksMeet {
   Place place;
 };
 
-/// From node 0: the log of the job service of the round's ranks.
-struct ServiceLogged {
+/// From node 0: what the job service of the round's ranks reports.
+struct RanksLost {
   int round = 0;
-  std::string log;
+  RankLosses losses;
 };
 
 /// A request for one of the job's replacements, for a rank that is lost. Repeated after each welcome until the answer.
@@ -109,7 +110,7 @@ struct ReplacementWish {
 };
 
 using FromNodeService = std::variant<NodeGreeting, NodeWelcome, NodeRefusal, JobView, ReplacementAnswer, Goodbye>;
-using FromNode = std::variant<NodeHello, NodeReport, RanksEnded, RanksMeet, ServiceLogged, ReplacementWish>;
+using FromNode = std::variant<NodeHello, NodeReport, RanksEnded, RanksMeet, RanksLost, ReplacementWish>;
 
 FromNodeService parse_from_node_service(std::string_view text);
 FromNode parse_from_node(std::string_view text);

@@ -86,9 +86,8 @@ int replaced_of_restarts(const NodeJob& job) { return std::min(job.replaced, job
 
 /// Finds which members' ranks are registered with the job service, and which of them it has lost.
 void look_at_lost_ranks(const NodeJob& job, std::vector<NodeView>& nodes) {
-  const auto lost = parse_lost_ranks(job.service_log);
-  if (!lost) return;
-  const std::set<int> ranks(lost->begin(), lost->end());
+  if (!job.losses.ranks) return;
+  const std::set<int> ranks(job.losses.ranks->begin(), job.losses.ranks->end());
   int first = 0;
   for (const Ticket member : job.members) {
     const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const auto& view) { return view.ticket == member; });
@@ -175,7 +174,7 @@ void form(NodeJob& job, const Decision& decision) {
   ++state.round;
   job.members = decision.members;
   job.meeting.reset();
-  job.service_log.clear();
+  job.losses = {};
   state.ranks = 0;
   for (const Ticket member : job.members) state.ranks += job.nodes.at(member).description.ranks;
 }
@@ -294,7 +293,7 @@ JobView view_for(const NodeJob& job, Ticket ticket, const std::map<Ticket, NodeP
   if (place == places.end()) return view;
   view.place = place->second;
   view.meeting = job.meeting;
-  view.service_log = job.service_log;
+  view.losses = job.losses;
   return view;
 }
 
@@ -317,7 +316,7 @@ class NodeServiceStep {
   bool take(NodeJob& job, NodeMember& node, const NodeReport& report);
   bool take(NodeJob& job, NodeMember& node, const RanksEnded& ended);
   bool take(NodeJob& job, NodeMember& node, const RanksMeet& meet);
-  bool take(NodeJob& job, NodeMember& node, const ServiceLogged& logged);
+  bool take(NodeJob& job, NodeMember& node, const RanksLost& lost);
   bool take(NodeJob& job, NodeMember& node, const ReplacementWish& wish);
   bool take(NodeJob& job, NodeMember& node, const NodeHello& hello);
   NodeJob& job_for(const NodeHello& hello);
@@ -483,10 +482,9 @@ bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const RanksMeet& meet
   return true;
 }
 
-bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const ServiceLogged& logged) {
-  if (!is_first_node(job, node) || logged.round != job.state.round || job.service_log == logged.log) return false;
-  static_cast<void>(parse_lost_ranks(logged.log));  // throws for a text that is no such log
-  job.service_log = logged.log;
+bool NodeServiceStep::take(NodeJob& job, NodeMember& node, const RanksLost& lost) {
+  if (!is_first_node(job, node) || lost.round != job.state.round || job.losses == lost.losses) return false;
+  job.losses = lost.losses;
   return true;
 }
 

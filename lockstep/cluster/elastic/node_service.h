@@ -45,7 +45,7 @@ struct NodeJob {
   int replaced = 0;                    ///< ranks and nodes that were replaced in place
   bool repeated = false;               ///< the job ends because a restart would repeat the failure
   std::optional<Place> meeting;        ///< of the ranks of the last round
-  std::string service_log;             ///< of the last round
+  RankLosses losses;                   ///< of the ranks of the last round
   std::map<int, std::string> reports;  ///< of the failures, by round
   std::optional<Time> gathering_since;
   std::optional<Time> enough_since;                  ///< since when min_nodes nodes have joined

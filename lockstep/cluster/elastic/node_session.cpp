@@ -23,7 +23,7 @@ class NodeSessionStep {
   }
   void take(const RanksEnded& ended) { send(session_.ended.emplace(ended)); }
   void take(const RanksMeet& meet) { send(session_.meet.emplace(meet)); }
-  void take(const ServiceLogged& log) { send(session_.log.emplace(log)); }
+  void take(const RanksLost& lost) { send(session_.lost.emplace(lost)); }
   void take(const NodeWish& /*wish*/) { send(ReplacementWish{++session_.wishes}); }
 
   std::vector<FromNode> messages() { return std::move(messages_); }
@@ -96,7 +96,7 @@ void NodeSessionStep::take(const NodeWelcome& welcome) {
   session_.service = welcome.service;
   session_.connected = true;
   if (session_.meet) send(*session_.meet);
-  if (session_.log) send(*session_.log);
+  if (session_.lost) send(*session_.lost);
   if (session_.ended) send(*session_.ended);
   if (!is_answered(session_)) send(ReplacementWish{session_.wishes});
   send_report();

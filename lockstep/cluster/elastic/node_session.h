@@ -38,12 +38,12 @@ struct NodeSession {
   std::string service;
   std::optional<JobView> view;  ///< the newest
   NodeReport report;
-  std::optional<RanksEnded> ended;   ///< the newest
-  std::optional<RanksMeet> meet;     ///< the newest
-  std::optional<ServiceLogged> log;  ///< the newest
-  std::int64_t wishes = 0;           ///< the number of the last wish
-  ReplacementAnswer answer;          ///< the newest
-  bool said_goodbye = false;         ///< the service has received that this launcher leaves
+  std::optional<RanksEnded> ended;  ///< the newest
+  std::optional<RanksMeet> meet;    ///< the newest
+  std::optional<RanksLost> lost;    ///< the newest
+  std::int64_t wishes = 0;          ///< the number of the last wish
+  ReplacementAnswer answer;         ///< the newest
+  bool said_goodbye = false;        ///< the service has received that this launcher leaves
   std::optional<SessionEnd> over;
 };
 
@@ -53,8 +53,8 @@ struct NodeBeat {};
 /// A rank is lost: a replacement is wanted.
 struct NodeWish {};
 
-using NodeSessionInput = std::variant<FromNodeService, NodeDisconnected, NodeBeat, NodeReport, RanksEnded, RanksMeet,
-                                      ServiceLogged, NodeWish>;
+using NodeSessionInput =
+    std::variant<FromNodeService, NodeDisconnected, NodeBeat, NodeReport, RanksEnded, RanksMeet, RanksLost, NodeWish>;
 
 /// The messages to send, in their order. Error(data) for a message that is not allowed now, and for a service without
 /// the secret; the connection is to be closed then.

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 json json_of(const NodeMember& node) {
   json value = {{"node", elastic::json_of(node.description)},
@@ -45,7 +45,7 @@ NodeJob job_from(const json& value, Time now) {
   job.arrivals = integer_of<Ticket>(value.at("arrivals"));
   job.replaced = integer_of<int>(value.at("replaced"));
   value.at("repeated").get_to(job.repeated);
-  value.at("service_log").get_to(job.service_log);
+  job.losses = rank_losses_from(value.at("losses"));
   if (value.contains("meeting")) job.meeting = place_from(value["meeting"]);
   for (const json& member : value.at("members")) job.members.push_back(integer_of<Ticket>(member));
   for (const json& report : value.at("reports")) {
@@ -72,7 +72,7 @@ std::string print_job(const NodeJob& job) {
                 {"arrivals", job.arrivals},
                 {"replaced", job.replaced},
                 {"repeated", job.repeated},
-                {"service_log", job.service_log},
+                {"losses", json_of(job.losses)},
                 {"reports", json::array()},
                 {"nodes", json::array()}};
   if (job.meeting) value["meeting"] = elastic::json_of(*job.meeting);

@@ -1,7 +1,9 @@
-// poll(2) with callbacks, signals as a signalfd on the main thread, and SIGPIPE and SIGXFSZ ignored for a while.
+// poll(2) with callbacks, eventfds, signals as a signalfd on the main thread, and SIGPIPE and SIGXFSZ ignored for a
+// while.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/processes/event_loop.h>
 
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +28,17 @@ void hand_to_main_thread(int signal) {
 }
 
 }  // namespace
+
+Flag::Flag() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!fd_) fail(ErrorKind::io, "launch", "cannot make an eventfd: {}", std::strerror(errno));
+}
+
+void Flag::raise() noexcept { static_cast<void>(::eventfd_write(fd_.get(), 1)); }
+
+void Flag::lower() noexcept {
+  eventfd_t ignored = 0;
+  static_cast<void>(::eventfd_read(fd_.get(), &ignored));
+}
 
 void Poller::add(int fd, short events, std::function<void()> ready) {
   fds_.push_back({fd, events, 0});

@@ -1,4 +1,5 @@
-// The parts of a launcher's event loop: descriptors to poll, and signals of this process as one of them.
+// The parts of a launcher's event loop: descriptors to poll, flags that other threads raise, and signals of this
+// process.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -27,6 +28,19 @@ class Poller {
  private:
   std::vector<pollfd> fds_;
   std::vector<std::function<void()>> ready_;
+};
+
+/// An eventfd: readable between `raise` and `lower`.
+class Flag {
+ public:
+  /// Error(io) when the process has no descriptors left.
+  Flag();
+  void raise() noexcept;
+  void lower() noexcept;
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
 };
 
 /// While it exists, the given signals stay pending until `take` reads them; signals that the process already ignores

@@ -1,4 +1,4 @@
-// A scheduler server on a thread of the launcher; a pipe carries lost and returned ranks to the launcher's loop.
+// A scheduler server on a thread of the launcher; the launcher's loop shares the losses that it reports.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -10,15 +10,9 @@
 #include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/world/host_addresses.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -45,7 +39,7 @@ std::chrono::milliseconds seconds_of(const char* variable, std::chrono::millisec
 
 class JobService::State {
  public:
-  State(const std::string& host, int ranks, UniqueFd events) : events_(std::move(events)) {
+  State(const std::string& host, int ranks, std::shared_ptr<SharedLosses> losses) : losses_(std::move(losses)) {
     address_ = {host, 0, random_token(), false};
     options_.host = host;
     options_.workers = ranks;
@@ -56,13 +50,21 @@ class JobService::State {
     options_.limits.hang = seconds_of("LOCKSTEP_HANG_TIMEOUT_S", options_.limits.hang);
     options_.secret = address_.secret;
     encrypt_where_asked(host);
-    options_.on_lost = [this](int rank, std::int64_t process) { tell(fmt::format("{}{} {}", kLost, rank, process)); };
-    options_.on_back = [this](int rank, std::int64_t process) { tell(fmt::format("{}{} {}", kBack, rank, process)); };
+    options_.on_lost = [this](int rank, std::int64_t process) {
+      losses_->change([&](RankLosses& now) { now.processes.emplace(rank, process); });
+    };
+    options_.on_back = [this](int rank, std::int64_t process) {
+      losses_->change([&](RankLosses& now) { now.processes.erase({rank, process}); });
+    };
     options_.on_lost_ranks = [this](const std::vector<int>& lost) {
-      tell(fmt::format("{}[{}]", kLostRanks, fmt::join(lost, ",")));
+      losses_->change([&](RankLosses& now) { now.ranks = lost; });
     };
     options_.on_ended = [this](const membership::Ending& ending) {
-      if (ending.ok) tell(std::string(kCompleted));
+      if (!ending.ok) return;
+      losses_->change([&](RankLosses& now) {
+        ++now.completed;
+        now.processes.clear();
+      });
     };
     server_.emplace(options_);
     address_.port = server_->port();
@@ -89,16 +91,7 @@ class JobService::State {
     address_.encrypted = tls != nullptr;
   }
 
-  // The launcher may have closed its end of the pipe: a round ends before its service does.
-  static void ignore_closed_pipes() {
-    sigset_t pipes;
-    ::sigemptyset(&pipes);
-    ::sigaddset(&pipes, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
-  }
-
   void serve() noexcept {
-    ignore_closed_pipes();
     try {
       server_->run();
     } catch (const std::exception& error) {
@@ -106,22 +99,15 @@ class JobService::State {
     }
   }
 
-  // Lines are shorter than a pipe's atomic write. A launcher that has ended needs none.
-  void tell(const std::string& line) noexcept {
-    const std::string text = line + "\n";
-    while (::write(events_.get(), text.data(), text.size()) < 0 && errno == EINTR) {
-    }
-  }
-
-  const UniqueFd events_;
+  const std::shared_ptr<SharedLosses> losses_;
   ServiceAddress address_;
   membership::ServerOptions options_;
   std::optional<membership::Server> server_;
   std::thread thread_;
 };
 
-JobService::JobService(const std::string& host, int ranks, UniqueFd events)
-    : state_(std::make_unique<State>(host, ranks, std::move(events))) {}
+JobService::JobService(const std::string& host, int ranks, std::shared_ptr<SharedLosses> losses)
+    : state_(std::make_unique<State>(host, ranks, std::move(losses))) {}
 
 JobService::~JobService() = default;
 

@@ -1,11 +1,11 @@
 // The replacement of lost ranks in place: which ends are failures, and which processes take the places of lost ones.
 #pragma once
 
-#include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/processes/local_rank.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/report.h>
 
 #include <sys/types.h>
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,43 +25,12 @@
 
 namespace lockstep::cluster {
 
-/// The launcher's end of the pipe of events.
-class ServiceEvents {
- public:
-  /// `pipe`: the reading end; empty: there are no events.
-  explicit ServiceEvents(UniqueFd pipe = {});
-
-  /// The descriptor to poll for input; -1 without a pipe, and once it was closed.
-  int fd() const { return pipe_.get(); }
-
-  /// Reads available events. Never blocks. True when there was a new one.
-  bool read_some();
-
-  /// The lines so far; the second function takes the lines of another node, which may have more.
-  const std::string& log() const { return log_; }
-  void take_log(const std::string& log);
-
-  /// The processes without which the job continues: silent ones, and those that hang. Hosts may have equal pids.
-  bool is_lost(int rank, pid_t process) const { return lost_.contains({rank, process}); }
-  /// The number of jobs that ended well.
-  int completed() const { return completed_; }
-
- private:
-  void take(const std::string& line);
-
-  UniqueFd pipe_;
-  std::string unread_;
-  std::set<std::pair<int, pid_t>> lost_;
-  int completed_ = 0;
-  std::string log_;
-};
-
 /// The means by which lost ranks are replaced in place.
 struct Replacing {
-  ServiceEvents events{};  ///< the events of the job's service, where this launcher hosts it
-  /// Publishes events for other nodes, where this launcher has them.
-  std::function<void(const std::string& log)> publish{};
-  std::function<std::string()> published{};  ///< the log of the events on another node; does not block
+  std::shared_ptr<SharedLosses> losses{};  ///< those of the job's service, where this launcher hosts it
+  /// Publishes them for other nodes.
+  std::function<void(const RankLosses&)> publish{};
+  std::function<RankLosses()> published{};  ///< those of a service on another node; does not block
   /// Takes one of the job's replacements; false when none is left. Empty: none is allowed.
   std::function<bool()> allowed;
   /// Forks the process of a rank; nullopt, or empty: the rank is started by itself.
@@ -75,10 +45,10 @@ class Replacements {
   /// `options` and `job` must outlive this object.
   Replacements(const LaunchOptions& options, const Launch& job, Replacing how);
 
-  /// The descriptor to poll for input; -1: there will be no events.
-  int events_fd() const { return how_.events.fd(); }
-  void read_events();
-  /// Reads events of a service on another node, once a second. Never blocks.
+  /// The descriptor to poll for input; -1: there is no service here.
+  int losses_fd() const { return how_.losses ? how_.losses->fd() : -1; }
+  void read_losses();
+  /// Reads what a service on another node has published, once a second. Never blocks.
   void look(Clock::time_point now);
   /// The time at which `look` has something to do, or is_to_be_killed may become true.
   std::optional<Clock::time_point> next_look() const;
@@ -122,6 +92,7 @@ class Replacements {
   const LaunchOptions& options_;
   const Launch& job_;
   Replacing how_;
+  RankLosses losses_;
   int count_ = 0;
   Clock::time_point looked_{};
   std::map<int, std::filesystem::path> folders_;  ///< the folders of replacements, by local rank

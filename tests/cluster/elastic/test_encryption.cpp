@@ -149,11 +149,10 @@ TEST_F(LaunchersEncrypt, TheStoreOfTheirRanks) {
 }
 
 TEST_F(LaunchersEncrypt, TheirJobService) {
-  Pipe events = make_pipe();
-  const cluster::JobService service(address_, 2, std::move(events.write_end));
+  const auto losses = std::make_shared<cluster::SharedLosses>();
+  const cluster::JobService service(address_, 2, losses);
   EXPECT_TRUE(service.address().encrypted);
-  Pipe more = make_pipe();
-  EXPECT_FALSE(cluster::JobService("127.0.0.1", 2, std::move(more.write_end)).address().encrypted);
+  EXPECT_FALSE(cluster::JobService("127.0.0.1", 2, losses).address().encrypted);
 }
 
 TEST_F(LaunchersEncrypt, ARankThatDiffersFromTheJobServiceSaysSo) {

@@ -291,10 +291,10 @@ TEST(NodeService, MessagesThatAreNotAllowedChangeNothing) {
   job.pass(500ms);
   const auto before = print_job(job.job());
   EXPECT_THROW(job.say(first, NodeGreeting{kNodeProtocol, "x", false}), Error) << "a second hello";
-  EXPECT_THROW(job.say(first, ServiceLogged{1, "lost_ranks [x]\n"}), Error);
-  for (const char* text :
-       {"", "{", "[]", "{}", R"({"type":"hello"})", R"({"type":"report","stage":"running"})",
-        R"({"type":"ended","round":1,"ends":{}})", R"({"type":"wish","number":1e99})", R"({"type":"goodbye"})"}) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"type":"hello"})", R"({"type":"report","stage":"running"})",
+                           R"({"type":"ended","round":1,"ends":{}})",
+                           R"({"type":"lost","round":1,"losses":{"processes":[[1]],"completed":0}})",
+                           R"({"type":"wish","number":1e99})", R"({"type":"goodbye"})"}) {
     EXPECT_THROW(parse_from_node(text), Error) << text;
   }
   EXPECT_EQ(print_job(job.job()), before);
@@ -414,7 +414,7 @@ TEST(NodeService, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
   job.say(first, RanksMeet{1, Place{"where they meet", 1}});
   auto& third = job.arrive(2);
   job.pass(1s);
-  job.say(first, ServiceLogged{1, "lost_ranks []\nlost_ranks [2,3]\n"});
+  job.say(first, RanksLost{1, {.ranks = {{2, 3}}}});
   job.pass(7s, &second);
   EXPECT_EQ(third.state().phase, Phase::running);
   EXPECT_EQ(third.state().round, 1);
@@ -424,7 +424,7 @@ TEST(NodeService, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
   EXPECT_EQ(third.view().meeting, (Place{"where they meet", 1}));
   EXPECT_EQ(job.job().replaced, 1);
   job.say(third, NodeReport{.stage = Stage::running, .round = 1});
-  job.say(first, ServiceLogged{1, "lost_ranks []\nlost_ranks [2,3]\nlost_ranks []\n"});
+  job.say(first, RanksLost{1, {.ranks = std::vector<int>()}});
   job.pass(7s, &second);
   for (auto* agent : {&first, &third}) job.say(*agent, NodeReport{.stage = Stage::ended, .round = 1});
   job.pass(1s, &second);
@@ -443,7 +443,7 @@ TEST(NodeService, ANodeIsNotReplacedWhenNoReplacementIsLeft) {
   job.say(first, NodeWish{});
   EXPECT_TRUE(first.session.answer.granted) << "by a rank";
   auto& third = job.arrive(2);
-  job.say(first, ServiceLogged{1, "lost_ranks []\nlost_ranks [2,3]\n"});
+  job.say(first, RanksLost{1, {.ranks = {{2, 3}}}});
   job.pass(8s, &second);
   EXPECT_EQ(third.state().phase, Phase::gathering);
   EXPECT_THAT(third.state().why, HasSubstr("host2 was lost"));

@@ -117,7 +117,7 @@ Outcome Life::run() {
   }
   plan_faults();
   train();
-  if (policy.max_replacements > 0) log_lost_ranks();
+  if (policy.max_replacements > 0) report_lost_ranks();
   run_events();
   if (outcome_.violation.empty()) check_end();
   outcome_.end = closed_ && !closed_->failed ? "completed" : "given up";

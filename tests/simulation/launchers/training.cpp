@@ -62,7 +62,7 @@ void Life::make_step(int round, const std::vector<int>& members) {
 }
 
 // The job service of node 0: which ranks it has lost.
-void Life::log_lost_ranks() {
+void Life::report_lost_ranks() {
   timeline_.after(seconds(1), [this] {
     if (all_gone()) return;
     for (std::size_t i = 0; i < launchers_.size(); ++i) {
@@ -71,23 +71,24 @@ void Life::log_lost_ranks() {
       if (!first.process.alive || first.process.blocked_until > timeline_.now() || first.ranks != Ranks::running)
         continue;
       if (!view || !view->place || view->place->node != 0 || view->job.round != first.round) continue;
-      const auto log = fmt::format("lost_ranks [{}]\n", lost_places(first.round, view->job.nodes));
-      if (std::exchange(first.logged, log) != log) give_launcher(static_cast<int>(i), ServiceLogged{first.round, log});
+      const cluster::RankLosses losses{.ranks = lost_places(first.round, view->job.nodes)};
+      if (std::exchange(first.losses, losses) != losses)
+        give_launcher(static_cast<int>(i), RanksLost{first.round, losses});
     }
-    log_lost_ranks();
+    report_lost_ranks();
   });
 }
 
-std::string Life::lost_places(int round, int nodes) const {
+std::vector<int> Life::lost_places(int round, int nodes) const {
   std::set<int> here;
   for (const auto& each : launchers_) {
     const auto& view = each->session.view;
     if (each->process.alive && each->ranks == Ranks::running && each->round == round && view && view->place)
       here.insert(view->place->node);
   }
-  std::string lost;
+  std::vector<int> lost;
   for (int node = 0; node < nodes; ++node) {
-    if (!here.contains(node)) lost += fmt::format("{}{}", lost.empty() ? "" : ",", node);
+    if (!here.contains(node)) lost.push_back(node);
   }
   return lost;
 }

@@ -110,7 +110,7 @@ struct Launcher {
   bool held_here = false;
 
   std::int64_t wished = 0;                         ///< a rank is lost, and waits for the answer to this wish
-  std::string logged;                              ///< the last log of the job service, where it has that
+  cluster::RankLosses losses;                      ///< what its job service reported last, where it has that
   Time delivered{};                                ///< when a service got its last message
   Time troubled{};                                 ///< when it was last stopped, cut off, or without a connection
   bool odd = false;                                ///< a stranger
@@ -151,8 +151,8 @@ class Life final : Frame {
   void train();
   void make_step(int round, const std::vector<int>& members);
   bool has_all_places(int round, const std::vector<int>& members);
-  void log_lost_ranks();
-  std::string lost_places(int round, int nodes) const;
+  void report_lost_ranks();
+  std::vector<int> lost_places(int round, int nodes) const;
 
   // service.cpp
   Launcher& owner_of(int incarnation) { return launcher(services_.at(incarnation).launcher); }
