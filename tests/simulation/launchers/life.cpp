@@ -120,7 +120,7 @@ Outcome Life::run() {
   if (policy.max_replacements > 0) report_lost_ranks();
   run_events();
   if (outcome_.violation.empty()) check_end();
-  outcome_.end = closed_ && !closed_->failed ? "completed" : "given up";
+  outcome_.end = closed_ && closed_->phase == elastic::Phase::closed && !closed_->failed ? "completed" : "given up";
   outcome_.events = timeline_.events_run();
   return outcome_;
 }

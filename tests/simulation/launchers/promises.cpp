@@ -127,7 +127,9 @@ void Life::check_end() {
     }
     return violate("long after the last fault there are launchers" + left);
   }
-  const bool ended_well = closed_ && !closed_->failed;
+  // Of those that saw the end, none may be left to report it.
+  if (!closed_ && saved_) closed_ = read_job(*saved_, timeline_.now()).state;
+  const bool ended_well = closed_ && closed_->phase == Phase::closed && !closed_->failed;
   if (circumstances_.completes && !ended_well) return violate("the job could have been completed, and was not");
   if (ended_well && steps_ < circumstances_.steps) violate("the job has ended well, and is not complete");
 }
