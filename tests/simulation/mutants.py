@@ -91,6 +91,7 @@ MUTANTS = [
     ("a wish that arrives twice counts twice", NODES, "const bool is_new = wish.number > node.answer.number;", "const bool is_new = true;"),
     ("heartbeats of a launcher do not count", NODES, "  node.heard = now_;\n  // A heartbeat", "  // A heartbeat"),
     ("the time in which the service stood still counts", NODES, "  if (now_ - before < kStandstill) return;\n", "  return;\n"),
+    ("the wait for launchers goes on while the service stands still", NODES, "      if (*since) **since += now_ - before;\n", ""),
     ("the secret of launchers is not compared", NODES, "if (!state_.secret.empty() && !is_proof(", "if (false && !is_proof("),
     ("a launcher of another service is admitted", NODES, "node != job->second.nodes.end() && node->second.life == hello.life",
      "node != job->second.nodes.end()"),

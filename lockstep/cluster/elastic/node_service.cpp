@@ -337,11 +337,14 @@ class NodeServiceStep {
   std::vector<NodeServiceOutput> outputs_;
 };
 
-// Nobody could be heard while the service stood still.
+// No launcher could be heard, and none could join, while the service stood still.
 void NodeServiceStep::excuse_standstill() {
   const auto before = std::exchange(state_.stepped, now_);
   if (now_ - before < kStandstill) return;
   for (auto& [name, job] : state_.jobs) {
+    for (auto* since : {&job.gathering_since, &job.enough_since, &job.lost_since}) {
+      if (*since) **since += now_ - before;
+    }
     for (auto& [ticket, node] : job.nodes) {
       if (before - node.heard < job.policy.heartbeat_limit) node.heard = now_;
     }
