@@ -3,6 +3,7 @@
 #include <lockstep/base/json_words.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/node_status.h>
+#include <lockstep/membership/service/status.h>
 
 #include <fmt/format.h>
 
@@ -11,13 +12,11 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
+using membership::cell;
+using membership::seconds_of;
 using nlohmann::json;
 
 constexpr const char* kService = "launchers";
-
-double seconds_of(std::chrono::steady_clock::duration duration) {
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) / 1000;
-}
 
 const char* name_of(Phase phase) {
   switch (phase) {
@@ -68,11 +67,8 @@ json describe_node(const NodeJob& job, Ticket ticket, const NodeMember& node, Ti
 }
 
 json describe_job(const NodeJob& job, Time now) {
-  json launchers = json::array(), decisions = json::array();
+  json launchers = json::array();
   for (const auto& [ticket, node] : job.nodes) launchers.push_back(describe_node(job, ticket, node, now));
-  for (const auto& decision : job.decisions) {
-    decisions.push_back({{"seconds_ago", seconds_of(now - decision.at)}, {"text", decision.text}});
-  }
   json value = {{"job", job.name},
                 {"state", name_of(job.state.phase)},
                 {"round", job.state.round},
@@ -84,14 +80,9 @@ json describe_job(const NodeJob& job, Time now) {
                 {"exit_code", job.state.phase == Phase::closed ? json(job.state.exit_code) : json(nullptr)},
                 {"first_failed", job.state.first_failed ? json(*job.state.first_failed) : json(nullptr)},
                 {"launchers", std::move(launchers)},
-                {"decisions", std::move(decisions)}};
+                {"decisions", membership::describe_decisions(job.decisions, now)}};
   add_awaited(value, job, now);
   return value;
-}
-
-std::string cell(const json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 std::string table_of(const json& job) {
@@ -105,16 +96,7 @@ std::string table_of(const json& job) {
     text += fmt::format("{:>5}  {:<9} {:>6} {:>8.1f}  {}\n", cell(launcher.at("node")), cell(launcher.at("state")),
                         cell(launcher.at("ranks")), launcher.at("silent_s").get<double>(), cell(launcher.at("host")));
   }
-  if (!job.at("awaited").is_null()) {
-    const json& since = job.at("awaited_s");
-    text +=
-        fmt::format("awaited for {:.0f} s: {}\n", since.is_null() ? 0.0 : since.get<double>(), cell(job.at("awaited")));
-  }
-  if (!job.at("decisions").empty()) text += "last decisions:\n";
-  for (const json& decision : job.at("decisions")) {
-    text += fmt::format("{:>8.0f} s ago  {}\n", decision.at("seconds_ago").get<double>(), cell(decision.at("text")));
-  }
-  return text;
+  return text + membership::last_lines(job);
 }
 
 }  // namespace

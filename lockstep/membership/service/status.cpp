@@ -30,10 +30,6 @@ bool holds_up(const StepTime& time, microseconds usual) {
 
 using nlohmann::json;
 
-double seconds(std::chrono::steady_clock::duration duration) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 1000.0;
-}
-
 const char* state_of_worker(const Member& member) {
   switch (member.phase) {
     case Phase::finished: return "finished";
@@ -73,13 +69,8 @@ json describe_member(const Member& member, int workers, bool straggles, Time now
           {"own_ms", in_ms(time_now(member), &StepTime::own)},
           {"straggler", straggles},
           {"restarts", member.restarts},
-          {"silent_s", seconds(now - member.heard)},
+          {"silent_s", seconds_of(now - member.heard)},
           {"last_error", member.last_error.empty() ? json(nullptr) : json(member.last_error)}};
-}
-
-std::string cell(const json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 // A time as text; "-" where an older scheduler does not report it.
@@ -117,16 +108,7 @@ std::string table_of(const json& status) {
   add_lines(text, status.at("workers"));
   if (!servers.empty()) text += "parameter servers:\n";
   add_lines(text, servers);
-  // An older scheduler has neither of the following.
-  if (const auto awaited = status.find("awaited"); awaited != status.end() && !awaited->is_null()) {
-    text += fmt::format("awaited for {:.0f} s: {}\n", status.at("awaited_s").get<double>(), cell(*awaited));
-  }
-  const auto decisions = status.value("decisions", json::array());
-  if (!decisions.empty()) text += "last decisions:\n";
-  for (const json& decision : decisions) {
-    text += fmt::format("{:>8.0f} s ago  {}\n", decision.at("seconds_ago").get<double>(), cell(decision.at("text")));
-  }
-  return text;
+  return text + last_lines(status);
 }
 
 constexpr std::chrono::seconds kLimit(10);
@@ -142,6 +124,38 @@ net::HttpResponse ask(net::HttpClient& client) {
 }
 
 }  // namespace
+
+double seconds_of(std::chrono::steady_clock::duration duration) {
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) / 1000;
+}
+
+json describe_decisions(const std::deque<LoggedDecision>& decisions, Time now) {
+  json list = json::array();
+  for (const auto& decision : decisions) {
+    list.push_back({{"seconds_ago", seconds_of(now - decision.at)}, {"text", decision.text}});
+  }
+  return list;
+}
+
+std::string cell(const json& value) {
+  if (value.is_null()) return "-";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string last_lines(const json& status) {
+  std::string text;
+  if (const auto awaited = status.find("awaited"); awaited != status.end() && !awaited->is_null()) {
+    const auto since = status.find("awaited_s");
+    const bool is_known = since != status.end() && !since->is_null();
+    text += fmt::format("awaited for {:.0f} s: {}\n", is_known ? since->get<double>() : 0.0, cell(*awaited));
+  }
+  const auto decisions = status.value("decisions", json::array());
+  if (!decisions.empty()) text += "last decisions:\n";
+  for (const json& decision : decisions) {
+    text += fmt::format("{:>8.0f} s ago  {}\n", decision.at("seconds_ago").get<double>(), cell(decision.at("text")));
+  }
+  return text;
+}
 
 std::vector<bool> find_stragglers(const std::vector<std::optional<StepTime>>& workers) {
   std::vector<bool> found(workers.size(), false);
@@ -180,9 +194,6 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
     restarts += member->restarts;
     if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
   }
-  json decisions = json::array();
-  for (const LoggedDecision& decision : facts.decisions)
-    decisions.push_back({{"seconds_ago", seconds(now - decision.at)}, {"text", decision.text}});
   const std::string awaited = describe_awaited(membership);
   const json status = {{"schema", 1},
                        {"version", facts.version},
@@ -197,10 +208,10 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
                        {"recovery", membership.recovery},
                        {"saves_state", facts.saves},
                        {"secured", facts.secured},
-                       {"uptime_s", seconds(now - facts.started)},
+                       {"uptime_s", seconds_of(now - facts.started)},
                        {"awaited", awaited.empty() ? json(nullptr) : json(awaited)},
-                       {"awaited_s", awaited.empty() ? json(nullptr) : json(seconds(now - membership.changed))},
-                       {"decisions", std::move(decisions)},
+                       {"awaited_s", awaited.empty() ? json(nullptr) : json(seconds_of(now - membership.changed))},
+                       {"decisions", describe_decisions(facts.decisions, now)},
                        {"server_num", membership.servers},
                        {"workers", std::move(workers)},
                        {"servers", std::move(servers)}};

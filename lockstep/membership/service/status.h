@@ -6,9 +6,11 @@
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/service/service.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,5 +46,14 @@ std::string status_table(const std::string& json);
 /// address when there is no answer, or the answer is not a scheduler's.
 std::string fetch_status(const std::string& host, std::uint16_t port,
                          const std::shared_ptr<boost::asio::ssl::context>& tls);
+
+// ---- parts of the document and of its table that the status of launchers has, too
+
+double seconds_of(std::chrono::steady_clock::duration duration);
+nlohmann::json describe_decisions(const std::deque<LoggedDecision>& decisions, Time now);
+/// A value as text: "-" for null.
+std::string cell(const nlohmann::json& value);
+/// What is awaited and the last decisions, as lines; empty where the document has neither.
+std::string last_lines(const nlohmann::json& status);
 
 }  // namespace lockstep::membership
