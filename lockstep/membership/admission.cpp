@@ -130,6 +130,10 @@ const Member* find_older_self(const Membership& membership, const Register& requ
 }
 
 void take_from(Membership& membership, Member& member, const Register& request) {
+  // With random ids it may have been in another place when the state was saved: the two places change their ranks.
+  for (Member& other : membership.members) {
+    if (other.rank && other.rank == request.rank) other.rank = member.rank;
+  }
   member.rank = request.rank;
   member.generation = request.generation;
   member.phase = Phase::running;

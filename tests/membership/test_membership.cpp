@@ -477,5 +477,18 @@ TEST(Membership, TheJobEnds) {
   }
 }
 
+TEST(Admission, TwoPlacesChangeTheirRanksWhereTheSavedStateIsOlder) {
+  Membership saved = running(2, true);
+  for (Member& member : saved.members) member.link = Link::unknown;
+  auto worker = applicant("w0", 7);
+  worker.request.job = "job";
+  worker.request.generation = saved.generation + 1;  // after another restart, with a random id, it got the other place
+  worker.request.rank = 1;
+  worker.request.store_key = "next";
+  EXPECT_EQ(come(saved, worker, kStart).verdict, Verdict::welcome_back);
+  EXPECT_EQ(find_member(saved, "w0")->rank, 1);
+  EXPECT_EQ(find_member(saved, "w1")->rank, 0);
+}
+
 }  // namespace
 }  // namespace lockstep::membership
