@@ -37,7 +37,9 @@ void Life::to_service(ConnectionId id, const FromNode& message) {
     deliver(host_of(wires_.at(id).service), [this, id, text] {
       const auto& one = wires_.at(id);
       if (!one.at_service || !services_.at(one.service).serves) return;
-      if (is_node(services_.at(one.service).state, id)) launcher(one.launcher).delivered = timeline_.now();
+      const auto& service = services_.at(one.service);
+      const bool counts = !circumstances_.etcd || holds_key(service);
+      if (counts && is_node(service.state, id)) launcher(one.launcher).delivered = timeline_.now();
       note(fmt::format("launcher {} -> service {}: {}", one.launcher, one.service, text));
       try {
         give_service(one.service, NodeReceived{id, parse_from_node(text)});

@@ -111,7 +111,7 @@ struct Launcher {
 
   std::int64_t wished = 0;                         ///< a rank is lost, and waits for the answer to this wish
   cluster::RankLosses losses;                      ///< what its job service reported last, where it has that
-  Time delivered{};                                ///< when a service got its last message
+  Time delivered{};                                ///< when the service with the lease got its last message
   Time troubled{};                                 ///< when it was last stopped, cut off, or without a connection
   bool odd = false;                                ///< a stranger
   std::tuple<int, int, std::size_t, bool> sent{};  ///< of the newest view: round, restarts, replaced nodes, closed
