@@ -14,8 +14,8 @@ void Life::check_places() {
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& member = members[i];
     const auto& before = places_[i];
-    // One that never had a rank has to make way for the holder of a rank that was not saved.
-    const bool makes_way = before.generation == 0 && member.generation > 0;
+    // Whoever the saved state has in a place makes way for the holder of that place in a generation that was not saved.
+    const bool makes_way = member.generation > before.generation;
     if (before.life != member.life && before.connected && !makes_way) check_replaced(before.life);
     if (before.life == member.life && member.generation < before.generation)
       violate(fmt::format("'{}' has connected again, and is no member of generation {} any more", member.node_id,
