@@ -44,7 +44,6 @@ MUTANTS = [
     ("newer places than the saved ones do not count", ADMISSION, "if (!membership.recovery || request.job.empty() ||",
      "if (true || request.job.empty() ||"),
     ("more workers than wanted", ADMISSION, "if (count_of_role(membership, server) < places)", "if (count_of_role(membership, server) <= places)"),
-    ("two places have one rank after a restart", ADMISSION, "if (other.rank && other.rank == request.rank) other.rank = member.rank;", "(void)other;"),
     ("the generation is not taken from a worker with a newer one", ADMISSION, "  membership.generation = request.generation;\n", ""),
     ("a process with a random id waits for a lost one for ever", ADMISSION,
      "if (since >= membership.limits.heartbeat_limit) {\n    return take_place(membership, holder, fmt::format(\"has not reconnected",
