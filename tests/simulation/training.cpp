@@ -140,19 +140,20 @@ void Life::go_on(int index, const std::string& why) {
   ++one.turn;
   one.doing = Doing::waiting;
   note(fmt::format("worker {} cannot continue in generation {}: {}", index, one.place->generation, why));
-  const auto longest = circumstances_.launcher ? circumstances_.limits.heartbeat_limit : circumstances_.start_limit;
-  const auto check = std::make_shared<std::function<void(Time)>>();
-  *check = [this, index, turn = one.turn, longest, check](Time heard) {
-    auto& each = worker(index);
-    if (each.turn != turn || each.doing != Doing::waiting) return;
-    if (each.session.connected) heard = timeline_.now();
-    if (timeline_.now() - heard >= longest) return end_worker(index, 1, "a rank is lost, and there is no service");
-    timeline_.after(longest / 4 + milliseconds(1), [this, index, heard, check] {
-      deliver(worker(index).process, [heard, check] { (*check)(heard); });
-    });
-  };
-  (*check)(timeline_.now());
+  await_generation(index, one.turn, timeline_.now());
   give_worker(index, Again{one.place->generation, why});
+}
+
+// It gives up when there has been no service for too long.
+void Life::await_generation(int index, std::uint64_t turn, Time heard) {
+  const auto longest = circumstances_.launcher ? circumstances_.limits.heartbeat_limit : circumstances_.start_limit;
+  const auto& one = worker(index);
+  if (one.turn != turn || one.doing != Doing::waiting) return;
+  if (one.session.connected) heard = timeline_.now();
+  if (timeline_.now() - heard >= longest) return end_worker(index, 1, "a rank is lost, and there is no service");
+  timeline_.after(longest / 4 + milliseconds(1), [this, index, turn, heard] {
+    deliver(worker(index).process, [this, index, turn, heard] { await_generation(index, turn, heard); });
+  });
 }
 
 // Other members of the computation may notice that this one has left it, or not.

@@ -166,6 +166,7 @@ class Life final : Frame {
   void contribute(int index);
   void complete(int index, std::int64_t generation, std::int64_t step);
   void go_on(int index, const std::string& why);
+  void await_generation(int index, std::uint64_t turn, Time heard);
   void leave_computation(int index);
   void finish(int index);
   void report_finish(int index);
