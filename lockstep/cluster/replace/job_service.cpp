@@ -5,6 +5,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/signals_blocked.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/certificates/peer_tls.h>
@@ -68,6 +69,7 @@ class JobService::State {
     };
     server_.emplace(options_);
     address_.port = server_->port();
+    const SignalsBlocked for_the_thread;
     thread_ = std::thread([this] { serve(); });
   }
 
