@@ -111,22 +111,40 @@ Admission admit_unknown(const Membership& membership, const Applicant& applicant
           {}};
 }
 
-// The place of a worker that got its rank from an earlier scheduler, which could not save that: the saved data of the
-// place is older.
-const Member* find_older_self(const Membership& membership, const Register& request) {
-  if (!membership.recovery || request.job.empty() || !request.rank || request.generation < membership.generation)
-    return nullptr;
-  const Member* member = find_member(membership, request.node_id);
+// The member whose place in the saved state is that of this worker, by its id or its rank.
+const Member* find_saved_place(const Membership& membership, const Register& request) {
+  if (const Member* same = find_member(membership, request.node_id)) return same;
   for (const Member& other : membership.members) {
-    if (member == nullptr && other.rank == request.rank) member = &other;
+    if (other.rank == request.rank) return &other;
   }
-  if (member == nullptr || member->generation >= request.generation) return nullptr;
-  // A replacement of this worker (generation 0) is newer, not older. The key of the store shows that a worker is of the
-  // newest generation, which another one has reported already.
+  return nullptr;
+}
+
+// The place of a worker that got its rank from an earlier scheduler, which could not save that: the saved data of the
+// place are older, or the place is free there.
+std::optional<Admission> admit_unsaved(const Membership& membership, const Register& request) {
+  if (!membership.recovery || request.job.empty() || !request.rank || request.generation < membership.generation)
+    return std::nullopt;
+  Admission admission{
+      Verdict::welcome_back,
+      fmt::format("it has its place in generation {}, which the saved state does not have", request.generation),
+      {}};
+  const bool is_unsaved = request.generation > membership.saved_generation;
+  const Member* member = find_saved_place(membership, request);
+  if (member == nullptr) {
+    const bool has_place = static_cast<int>(membership.members.size()) < membership.wanted;
+    return is_unsaved && has_place ? std::optional(std::move(admission)) : std::nullopt;
+  }
+  if (member->generation >= request.generation) return std::nullopt;
+  // A replacement of this worker, which has registered with this scheduler, is newer, not older. The key of the store
+  // shows that a worker is of the newest generation, which another one has reported already.
   const bool has_key = !request.store_key.empty() && request.store_key == membership.store_key;
-  const bool may_be = member->link == Link::unknown || (member->link == Link::closed && has_key);
-  const bool untouched = may_be && member->generation > 0;
-  return request.generation > membership.generation || member->life == request.life || untouched ? member : nullptr;
+  const bool is_restored = member->connection == 0;
+  const bool is_older = (is_restored && is_unsaved) ||
+                        (member->link == Link::closed && has_key && member->generation > 0);
+  if (request.generation <= membership.generation && member->life != request.life && !is_older) return std::nullopt;
+  admission.replaces = member->node_id;
+  return admission;
 }
 
 void take_from(Membership& membership, Member& member, const Register& request) {
@@ -170,11 +188,7 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
             "scheduler needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
-  if (const Member* before = find_older_self(membership, request)) {
-    return {Verdict::welcome_back,
-            fmt::format("it has its place in generation {}, which the saved state does not have", request.generation),
-            before->node_id};
-  }
+  if (auto unsaved = admit_unsaved(membership, request)) return *std::move(unsaved);
   if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
     return {Verdict::refuse,
             fmt::format("it belongs to a job with {} parameter server(s), and the others to a job with {}; give all "

@@ -83,7 +83,7 @@ bool assign_ranks(Membership& membership, const std::string& store_key, Time now
                      });
   if (!ready) return false;
   const auto ranks = choose_ranks(membership.members);
-  ++membership.generation;
+  membership.saved_generation = ++membership.generation;
   membership.store_key = store_key;
   membership.store_host.clear();
   membership.store_port = 0;

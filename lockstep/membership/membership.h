@@ -51,7 +51,7 @@ struct Member {
 
   Phase phase = Phase::waiting;
   Link link = Link::open;
-  std::uint64_t connection = 0;  ///< with Link::open
+  std::uint64_t connection = 0;  ///< the last one, from 1; 0: none since the state was restored
   Time heard;                    ///< time of the last message; after a restart of the scheduler, the restart
   Time entered;                  ///< when it registered, last
   std::optional<std::int64_t> step;
@@ -78,6 +78,9 @@ struct Membership {
   TimeLimits limits;
 
   std::int64_t generation = 0;  ///< rendezvous so far
+  /// The newest generation that was formed by this scheduler or is in the saved state whole. `generation` is newer where
+  /// workers have brought one that an earlier scheduler could not save.
+  std::int64_t saved_generation = 0;
   std::string store_key;        ///< the keys of this generation
   std::string store_host;       ///< the store's host in this generation; empty until rank 0 has published it
   int store_port = 0;

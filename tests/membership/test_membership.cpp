@@ -341,6 +341,24 @@ TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
   EXPECT_EQ(assignment_of(membership, *find_member(membership, "spare")).rank, 1);
 }
 
+TEST(Membership, AGenerationThatWasNeverSavedComesBackWhole) {
+  // Saved before the first rendezvous: w0 is lost, and w2 has not registered. Then a replacement of w0 and w2 registered.
+  Membership membership = new_membership(3, true);
+  come(membership, applicant("w0", 1), kStart);
+  come(membership, applicant("w1", 2), kStart);
+  membership = restarted(with_lost(membership, 1, kSoon), kSoon);
+  for (const auto& [id, life] : {std::pair("w1", ""), std::pair("w0", "another life"), std::pair("w2", "")}) {
+    const auto back = come(membership, of_generation(1, id, id[1] - '0', life), kSoon);
+    EXPECT_EQ(back.verdict, Verdict::welcome_back) << id << ": " << back.reason;
+    // The state may be saved and restored between two of them.
+    const auto again = restarted(membership, kSoon);
+    EXPECT_EQ(again.saved_generation, 0);
+  }
+  EXPECT_STREQ(name(state_of(membership)), "CLUSTER_READY");
+  EXPECT_FALSE(membership.broken);
+  EXPECT_EQ(admit(membership, of_generation(1, "w3", 1), kSoon).verdict, Verdict::refuse) << "all places are taken";
+}
+
 TEST(Membership, AWorkerWhosePlaceWasTakenDoesNotKnowMore) {
   Membership membership = with_lost(running(2, true), 2, kSoon);
   come(membership, applicant("w1", 9, "another life"), kSoon);
