@@ -6,8 +6,8 @@
 #include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/failure.h>
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/server.h>
+#include <lockstep/membership/service/state_writer.h>
 #include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/version.h>
@@ -39,7 +39,10 @@ membership::StatePlace state_place(const std::string& recovery_path) {
   const auto url = cluster::etcd::parse_url(recovery_path, "MS_RECOVERY_PATH");
   const auto entry = std::make_shared<Entry>(url.address, url.key);
   return {entry->describe(), [entry] { return entry->read(kLoad); },
-          [entry](const std::string& text) { entry->write(text, kSave); }};
+          [entry](const std::string& text) {
+            entry->write(text, kSave);
+            return true;
+          }};
 }
 
 // connection_num, or else a sufficient number: one connection for each worker, and one for the status.

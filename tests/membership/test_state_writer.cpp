@@ -1,7 +1,7 @@
 // How a scheduler's state gets to where it is kept.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/state_writer.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,15 +53,17 @@ class BusyPlace {
               saved_.push_back(text);
               changed_.notify_all();
               changed_.wait_for(lock, kLimit, [this] { return free_; });
+              return !lost_;
             }};
   }
   void wait_until_busy() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kLimit, [this] { return !saved_.empty(); });
   }
-  void free() {
+  void free(bool lost = false) {
     const std::lock_guard lock(mutex_);
     free_ = true;
+    lost_ = lost;
     changed_.notify_all();
   }
   const std::vector<std::string>& saved() const { return saved_; }
@@ -71,6 +73,7 @@ class BusyPlace {
   std::condition_variable changed_;
   std::vector<std::string> saved_;
   bool free_ = false;
+  bool lost_ = false;  ///< another service has the place
 };
 
 TEST(StateWriter, ASlowPlaceHoldsNobodyUpAndGetsTheNewest) {
@@ -86,6 +89,21 @@ TEST(StateWriter, ASlowPlaceHoldsNobodyUpAndGetsTheNewest) {
     EXPECT_TRUE(writer.wait_for(kLimit));
   }
   EXPECT_THAT(busy.saved(), ElementsAre("one", "three"));
+}
+
+TEST(StateWriter, NothingIsSavedOnceAnotherServiceHasThePlace) {
+  BusyPlace busy;
+  std::vector<bool> ends;
+  {
+    StateWriter writer(busy.place(), [&](bool saved) { ends.push_back(saved); });
+    writer.put("one");
+    busy.wait_until_busy();
+    writer.put("two");
+    busy.free(true);
+    EXPECT_FALSE(writer.wait_for(20ms));
+  }
+  EXPECT_THAT(busy.saved(), ElementsAre("one"));
+  EXPECT_THAT(ends, ElementsAre(false));
 }
 
 TEST(StateWriter, TriesAgainUntilItIsThere) {

@@ -14,9 +14,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <condition_variable>
-
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -46,7 +43,7 @@ NodeServiceState begin(const NodeServerOptions& options) {
   service.secret = options.secret;
   if (options.place) service.only_job = options.place->job;
   service.stepped = Clock::now();
-  const auto saved = options.place ? options.place->load() : std::nullopt;
+  const auto saved = options.place ? options.place->state.load() : std::nullopt;
   if (!saved) return service;
   try {
     service.jobs[options.place->job] = read_job(*saved, service.stepped);
@@ -68,7 +65,9 @@ class NodeServer::State {
         service_(begin(options_)),
         listener_(std::in_place, listener_options(options_), calls()) {
     const SignalsBlocked for_the_threads;
-    if (options_.place) saver_ = std::thread([this] { save(); });
+    if (options_.place) {
+      writer_.emplace(options_.place->state, [this](bool saved) { listener_->post([this, saved] { end_save(saved); }); });
+    }
     thread_ = std::thread([this] { serve(); });
   }
   State(const State&) = delete;
@@ -76,12 +75,7 @@ class NodeServer::State {
   ~State() {
     stop();
     thread_.join();
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    wake_.notify_all();
-    if (saver_.joinable()) saver_.join();
+    if (writer_) writer_->drop();  // no launcher sees a change that is not saved
   }
 
   int users() const { return serves_ ? users_.load() : 0; }
@@ -113,22 +107,17 @@ class NodeServer::State {
 
   void save_if_changed();
   void end_save(bool saved);
-  void save() noexcept;
 
   NodeServerOptions options_;
   const Clock::time_point started_ = Clock::now();
   NodeServiceState service_;
   HeldOutputs held_;  ///< where the state is saved
   std::optional<membership::Listener> listener_;
+  std::optional<membership::StateWriter> writer_;
 
   std::atomic<int> users_ = 0;
   std::atomic<bool> serves_ = true;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;  ///< guards the next two
-  std::condition_variable wake_;
-  std::optional<std::string> to_save_;
-  bool ending_ = false;
-  std::thread saver_;
   std::thread thread_;
 };
 
@@ -160,31 +149,13 @@ void NodeServer::State::step(const NodeServiceInput& input) {
 }
 
 void NodeServer::State::save_if_changed() {
-  if (!held_.begin_save()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    to_save_ = print_job(service_.jobs.at(options_.place->job));
-  }
-  wake_.notify_all();
+  if (held_.begin_save()) writer_->put(print_job(service_.jobs.at(options_.place->job)));
 }
 
 void NodeServer::State::end_save(bool saved) {
   if (!saved) return stop();
   for (const auto& output : held_.end_save()) carry_out(output);
   save_if_changed();
-}
-
-void NodeServer::State::save() noexcept {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return to_save_ || ending_; });
-    if (ending_) return;
-    const auto text = *std::exchange(to_save_, std::nullopt);
-    lock.unlock();
-    const bool saved = options_.place->save(text);
-    listener_->post([this, saved] { end_save(saved); });
-    lock.lock();
-  }
 }
 
 void NodeServer::State::carry_out(const NodeServiceOutput& output) {

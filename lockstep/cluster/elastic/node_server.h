@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
+#include <lockstep/membership/service/state_writer.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,13 +15,11 @@ class context;
 
 namespace lockstep::cluster::elastic {
 
-/// The storage of a job's state, from which the service of another launcher can continue.
+/// The storage of a job's state, from which the service of another launcher can continue. The service ends when another
+/// one has the place.
 struct JobPlace {
   std::string job;  ///< --rdzv_id: the only job of such a service
-  /// nullopt when nothing was ever saved. Throws an Error when that is unknown.
-  std::function<std::optional<std::string>()> load;
-  /// Returns once it is saved. False: another launcher runs the service now, and this one ends. Throws nothing.
-  std::function<bool(const std::string& text)> save;
+  membership::StatePlace state;
 };
 
 struct NodeServerOptions {
@@ -35,7 +33,7 @@ struct NodeServerOptions {
 /// The service of the jobs whose launchers connect to this port, on a thread of its own. The functions are thread-safe.
 class NodeServer {
  public:
-  /// Error(data) for a saved state that cannot be used; the errors of JobPlace::load.
+  /// Error(data) for a saved state that cannot be used; the errors of StatePlace::load.
   explicit NodeServer(NodeServerOptions options);
   NodeServer(const NodeServer&) = delete;
   NodeServer& operator=(const NodeServer&) = delete;
@@ -45,7 +43,7 @@ class NodeServer {
   /// The number of launchers, of all jobs, that have not left and are not lost.
   int users() const;
 
-  /// Whether it serves: until the destructor, `stop`, or the end that JobPlace::save caused.
+  /// Whether it serves: until the destructor, `stop`, or the loss of the place of its state.
   bool serves() const;
 
   /// Ends all connections, as the destructor does.

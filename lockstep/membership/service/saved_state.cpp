@@ -1,19 +1,14 @@
-// A job's membership as JSON, in a file or another place, and a thread that writes the newest version.
-#include <lockstep/base/atomic_file.h>
+// A job's membership as JSON.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/base/json_words.h>
-#include <lockstep/base/log.h>
 #include <lockstep/membership/decisions.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/saved_state.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
 namespace lockstep::membership {
@@ -103,16 +98,6 @@ void check(const Membership& membership) {
   }
 }
 
-std::optional<std::string> read_if_there(const std::filesystem::path& file) {
-  errno = 0;
-  auto text = read_file(file);
-  if (text || errno == ENOENT) return text;
-  fail(ErrorKind::io, "scheduler", "cannot read the job's state from {}: {}", file.string(),
-       std::generic_category().message(errno));
-}
-
-constexpr auto kTryAgain = std::chrono::seconds(1);
-
 }  // namespace
 
 std::string print_state(const Membership& membership) {
@@ -175,71 +160,6 @@ void read_state(std::string_view text, Membership& membership, Time now) {
   } catch (const json::exception& error) {
     fail(ErrorKind::data, "state", "it is not the state of a scheduler: {}", json_mistake(error));
   }
-}
-
-StatePlace state_in_file(const std::filesystem::path& file) {
-  std::error_code failed;
-  std::filesystem::create_directories(file.parent_path(), failed);
-  if (failed) {
-    fail(ErrorKind::io, "scheduler", "cannot make the folder {} for the job's state (MS_RECOVERY_PATH): {}",
-         file.parent_path().string(), failed.message());
-  }
-  return {file.string(), [file] { return read_if_there(file); },
-          [file](const std::string& text) { write_file_atomically(file, text); }};
-}
-
-StateWriter::StateWriter(StatePlace place)
-    : place_(std::move(place)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
-
-StateWriter::~StateWriter() = default;
-
-void StateWriter::put(std::string text) {
-  const std::lock_guard lock(mutex_);
-  waiting_ = std::move(text);
-  ++put_;
-  changed_.notify_all();
-}
-
-bool StateWriter::wait_for(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return saved_ == put_; });
-}
-
-void StateWriter::work(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, stop, [this] { return waiting_.has_value(); });
-    if (!waiting_) return;
-    const std::string text = *std::exchange(waiting_, std::nullopt);
-    const auto number = put_;
-    lock.unlock();
-    const bool done = save(text);
-    lock.lock();
-    if (done) {
-      saved_ = number;
-      changed_.notify_all();
-    } else {
-      if (stop.stop_requested()) return;
-      changed_.wait_for(lock, stop, kTryAgain, [] { return false; });
-      if (!waiting_) waiting_ = text;
-    }
-  }
-}
-
-bool StateWriter::save(const std::string& text) {
-  try {
-    place_.save(text);
-  } catch (const std::exception& error) {
-    if (!std::exchange(failing_, true)) {
-      log_error(
-          "the state of the job is not saved, and saving is tried again every second; until it succeeds, a restarted "
-          "scheduler would not have all of the state: {}",
-          error.what());
-    }
-    return false;
-  }
-  if (std::exchange(failing_, false)) log_info("the state of the job is saved again, in {}", place_.name);
-  return true;
 }
 
 }  // namespace lockstep::membership

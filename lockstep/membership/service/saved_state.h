@@ -1,71 +1,19 @@
-// The saved state of a scheduler, from which another one continues: its text, its storage, and the thread that writes
-// it.
+// The text of a membership, from which a restarted scheduler continues.
 #pragma once
 
 #include <lockstep/membership/membership.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
-#include <thread>
 
 namespace lockstep::membership {
 
-/// The text form of a membership, from which a restarted scheduler continues.
+/// The text form of a membership.
 std::string print_state(const Membership& membership);
 
 /// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were
 /// connected are expected to reconnect. Error(data) when the text is not a state, or is the state of another number of
 /// workers.
 void read_state(std::string_view text, Membership& membership, Time now);
-
-/// The storage of a scheduler's state, from which another scheduler can continue: a file, or any pair of functions that
-/// load and save a text.
-struct StatePlace {
-  std::string name;  ///< for messages
-  /// Returns nullopt when nothing was ever saved. Throws an Error when that is unknown.
-  std::function<std::optional<std::string>()> load;
-  std::function<void(const std::string&)> save;  ///< saves all or nothing; throws an Error on failure
-};
-
-/// State in a file. Makes the file's folder at once. Error(io) when that fails; `load` and `save` throw the same.
-StatePlace state_in_file(const std::filesystem::path& file);
-
-/// The writer of a state. It saves on its own thread, so that a slow or unreachable disk or etcd does not delay the
-/// scheduler. It saves only the newest waiting text. After a failure it retries every second, and logs the begin and
-/// the end of the failures. Nothing throws: a failure to save must not end the job.
-class StateWriter {
- public:
-  explicit StateWriter(StatePlace place);
-  StateWriter(const StateWriter&) = delete;
-  StateWriter& operator=(const StateWriter&) = delete;
-  /// Tries to save a waiting text once more.
-  ~StateWriter();
-
-  void put(std::string text);
-
-  /// Waits until all texts are saved, at most for `limit`; returns whether they are.
-  bool wait_for(std::chrono::milliseconds limit);
-
- private:
-  void work(const std::stop_token& stop);
-  bool save(const std::string& text);
-
-  StatePlace place_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::optional<std::string> waiting_;
-  std::uint64_t put_ = 0;
-  std::uint64_t saved_ = 0;
-  bool failing_ = false;  ///< used only by the thread
-  std::jthread thread_;   ///< last, because it uses all members above
-};
 
 }  // namespace lockstep::membership

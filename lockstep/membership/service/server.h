@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/membership/membership.h>
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/service/state_writer.h>
 #include <lockstep/net/periodic_task.h>
 
 #include <chrono>
