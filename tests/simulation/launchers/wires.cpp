@@ -89,7 +89,7 @@ void Life::close_at_launcher(ConnectionId id) {
   if (one.process.alive) {
     one.troubled = std::max(one.troubled, timeline_.now());
     if (one.session.connected)
-      one.disconnected = std::max(wire.heard, timeline_.now() - circumstances_.limit / 2) + one.ahead;
+      one.disconnected = std::max(wire.heard, timeline_.now() - idle()) + one.ahead;
     step(one.session, NodeDisconnected{});
     if (!one.session.over && !one.session.said_goodbye && !one.odd) find(wire.launcher);
     look(wire.launcher);
@@ -108,9 +108,15 @@ void Life::close_at_service(ConnectionId id) {
   if (services_.at(wire.service).serves) give_service(wire.service, membership::Closed{id, "", false});
 }
 
+// The silence after which a launcher takes its connection for lost (node_link.cpp).
+milliseconds Life::idle() const {
+  return std::max((circumstances_.etcd ? circumstances_.policy.heartbeat_limit : circumstances_.limit) / 2,
+                  milliseconds(1000));
+}
+
 // The keep-alive of a launcher's connection.
 void Life::watch(ConnectionId id) {
-  timeline_.after(circumstances_.limit / 4, [this, id] {
+  timeline_.after(idle() / 2, [this, id] {
     auto& wire = wires_.at(id);
     if (!wire.at_launcher) return;
     const auto now = timeline_.now();
@@ -119,7 +125,7 @@ void Life::watch(ConnectionId id) {
     const bool together = parted_until(service.launcher, wire.launcher) <= now;
     if (host.process.alive && host.process.blocked_until <= now && service.serves && wire.at_service && together)
       wire.heard = now;
-    if (now - wire.heard > circumstances_.limit / 2) {
+    if (now - wire.heard > idle()) {
       deliver(launcher(wire.launcher).process, [this, id] { close_at_launcher(id); });
     }
     watch(id);

@@ -179,6 +179,7 @@ class Life final : Frame {
   void close_at_launcher(ConnectionId id);
   void close_at_service(ConnectionId id);
   void watch(ConnectionId id);
+  milliseconds idle() const;
 
   // promises.cpp
   bool is_well(const Launcher& one) const;
