@@ -217,12 +217,16 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
     }
     member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
-    if (member->phase == Phase::running) note_over(membership, now);
+    if (member->phase == Phase::running || is_outdated(membership, *member)) note_over(membership, now);
     Member next;
     next.rank = member->rank;
     next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);
     next.last_error = member->last_error;
     *member = next;
+  } else if (member->life != request.life) {
+    ++member->restarts;
+    member->step.reset();
+    member->step_time.reset();
   }
   member->node_id = request.node_id;
   member->named = request.named;

@@ -68,6 +68,11 @@ std::string describe(const Member& member) {
 
 bool is_over(const Member& member) { return member.phase == Phase::finished || member.phase == Phase::failed; }
 
+bool is_outdated(const Membership& membership, const Member& member) {
+  return member.connection == 0 && member.generation < membership.generation &&
+         membership.generation > membership.saved_generation;
+}
+
 int count_present(const Membership& membership) {
   return static_cast<int>(std::count_if(membership.members.begin(), membership.members.end(), [](const Member& member) {
     return member.link == Link::open && (member.phase == Phase::waiting || member.phase == Phase::running);

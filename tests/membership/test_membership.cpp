@@ -359,6 +359,21 @@ TEST(Membership, AGenerationThatWasNeverSavedComesBackWhole) {
   EXPECT_EQ(admit(membership, of_generation(1, "w3", 1), kSoon).verdict, Verdict::refuse) << "all places are taken";
 }
 
+TEST(Membership, TheLossOfAPlaceThatIsOutdatedBreaksTheGeneration) {
+  // Generation 2 was not saved. w0 returns from it; w1, which has a replacement now, may have been in it.
+  Membership membership = running(2, true);
+  note_again(membership, *find_member(membership, "w1"), {1, "why"}, kSoon);
+  membership = restarted(membership, kSoon);
+  come(membership, of_generation(2, "w0", 0), kSoon);
+  EXPECT_FALSE(is_outdated(membership, *find_member(membership, "w0")));
+  EXPECT_TRUE(is_outdated(membership, *find_member(membership, "w1")));
+  membership.broken.reset();
+  membership.over.reset();
+  come(membership, applicant("w1", 9, "another life"), kSoon + seconds(31));
+  EXPECT_TRUE(membership.over);
+  EXPECT_FALSE(is_outdated(membership, *find_member(membership, "w1"))) << "its process is known";
+}
+
 TEST(Membership, AWorkerWhosePlaceWasTakenDoesNotKnowMore) {
   Membership membership = with_lost(running(2, true), 2, kSoon);
   come(membership, applicant("w1", 9, "another life"), kSoon);

@@ -399,7 +399,8 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   const Member* before = find_member(membership_, admission.replaces.value_or(node_id));
   if (before != nullptr && before->link == Link::open) close(before->connection, "another connection took its place");
   // Pending operations of the other workers with the old process cannot succeed.
-  if (before != nullptr && admission.verdict == Verdict::welcome && before->phase == Phase::running) {
+  const bool computed = before != nullptr && (before->phase == Phase::running || is_outdated(membership_, *before));
+  if (computed && admission.verdict == Verdict::welcome) {
     send_lost(*before, "another process took its place", true);
   }
   enter(membership_, applicant, admission, now_);
@@ -442,16 +443,15 @@ void ServiceStep::send_assignment(const Member& member) {
   }
 }
 
-// What a worker has missed while it was not connected: that its generation is broken, by one worker for all. A worker
-// of which only an earlier state is saved may be in this generation as well. A rank of a launcher that failed has
-// reported its error to the others itself.
+// What a worker has missed while it was not connected: that its generation is broken, by one worker for all. A rank of
+// a launcher that failed has reported its error to the others itself.
 void ServiceStep::send_loss(const Member& member) {
   if (!membership_.broken || member.generation != membership_.generation || member.phase != Phase::running) return;
   const Member* away = nullptr;
   for (const Member& other : membership_.members) {
-    const bool is_old = other.link == Link::unknown && other.generation < membership_.generation;
+    if (is_outdated(membership_, other)) continue;  // it may compute in this generation as well
     const bool failed = other.phase == Phase::failed && !membership_.programs_follow;
-    if ((other.phase == Phase::waiting && !is_old) || failed) {
+    if (other.phase == Phase::waiting || failed) {
       return send(member.connection, Lost{membership_.generation, other.node_id, other.rank.value_or(0),
                                           "it cannot continue in this generation", true});
     }
