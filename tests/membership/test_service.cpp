@@ -121,6 +121,23 @@ TEST(Service, AWorkerThatHangsIsNoticedByALaterService) {
   EXPECT_FALSE(ends.front().ok);
 }
 
+TEST(Service, AWorkerOfAnEarlierGenerationHasToLeaveIt) {
+  Script before(2);
+  before.enter(1, Script::process("w0", "first"));
+  before.enter(2, Script::process("w1", "second"));
+  Script script(2, print_state(before.state.membership));
+  auto newer = script.again("w1", "second", 1);
+  newer.generation = 2;
+  newer.store_key = "key";
+  script.enter(1, newer);
+  const auto losses = sent<Lost>(script.enter(2, script.again("w0", "first", 0)), 2);
+  ASSERT_EQ(losses.size(), 1U);
+  EXPECT_EQ(losses.front().generation, 1);
+  EXPECT_TRUE(losses.front().certain);
+  EXPECT_TRUE(script.give(Received{2, StoreAt{1, "here", 4000}}).empty()) << "the store of no generation";
+  EXPECT_TRUE(script.state.membership.store_host.empty());
+}
+
 TEST(Service, TheReportOfAWorkersEndIsConfirmed) {
   Script script(2);
   script.enter(1, Script::process("w0", "first"));

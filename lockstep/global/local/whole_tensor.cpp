@@ -79,6 +79,7 @@ void form_of_triangle(LocalCall& call) {
   const auto& placements = call.output();
   const auto& shape = call.plan.outputs[0].shape.sizes;
   const auto columns = static_cast<std::int64_t>(shape.size()) - 1;
+  if (columns < 1) return run_operator(call);  // libtorch has an error for a vector
   const auto begin = [&](std::int64_t dim) {
     return part_of(shape[static_cast<std::size_t>(dim)], dim, placements, call.mesh.sizes(), call.mesh.coordinate())
         .begin;

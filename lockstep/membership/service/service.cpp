@@ -133,6 +133,7 @@ void ServiceStep::take(const Received& received) {
 
 void ServiceStep::take(ConnectionId id, const StoreAt& store) {
   const Member& member = member_of(id);
+  if (store.generation < membership_.generation) return;  // it does not compute with the others any more
   if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {
     fail(ErrorKind::data, "message", "a store of generation {} by {} does not belong to generation {}",
          store.generation, describe(member), membership_.generation);
@@ -446,6 +447,10 @@ void ServiceStep::send_assignment(const Member& member) {
 // What a worker has missed while it was not connected: that its generation is broken, by one worker for all. A rank of
 // a launcher that failed has reported its error to the others itself.
 void ServiceStep::send_loss(const Member& member) {
+  if (member.generation < membership_.generation && member.phase == Phase::running) {
+    return send(member.connection, Lost{member.generation, member.node_id, member.rank.value_or(0),
+                                        fmt::format("generation {} has begun without it", membership_.generation), true});
+  }
   if (!membership_.broken || member.generation != membership_.generation || member.phase != Phase::running) return;
   const Member* away = nullptr;
   for (const Member& other : membership_.members) {

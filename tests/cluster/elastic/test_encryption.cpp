@@ -36,6 +36,9 @@ using testing::HasSubstr;
 
 /// c10d's, which a process of its own holds.
 TEST(C10dStoreHost, AHugeValueEndsItsConnectionAlone) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "with AddressSanitizer a request for too much memory ends the process, and is no exception";
+#endif
   const cluster::C10dStoreHost host;
   const auto join = [&] { return detail::make_tcp_store("127.0.0.1", host.port(), false, 60s); };
   const auto rank = join();
