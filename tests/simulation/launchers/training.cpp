@@ -30,7 +30,7 @@ void Life::train() {
 
 // All places of a round have ranks: they make a step together.
 bool Life::has_all_places(int round, const std::vector<int>& members) {
-  std::set<int> places;
+  std::map<int, int> places;  // who is in each
   int nodes = 0;
   for (const int index : members) {
     const auto& view = *launcher(index).session.view;
@@ -38,7 +38,9 @@ bool Life::has_all_places(int round, const std::vector<int>& members) {
     if (has_lost_place && is_well(launcher(index)))
       violate(fmt::format("the ranks of launcher {} go on without a place", index));
     if (view.job.round != round || !view.place) continue;
-    if (!places.insert(view.place->node).second)
+    // A launcher that was stopped has a view of the past until it is connected again.
+    const auto [other, is_alone] = places.emplace(view.place->node, index);
+    if (!is_alone && is_well(launcher(index)) && is_well(launcher(other->second)))
       violate(fmt::format("two nodes compute in place {}", view.place->node));
     nodes = std::max(nodes, view.job.nodes);
   }
