@@ -188,13 +188,16 @@ net::Awaitable<void> NodeLink::State::converse(const ServiceAt& at) {
   channel->set_terms({.switched_on_by = "LOCKSTEP_ENCRYPT"});
   co_await channel->connect(std::move(endpoints));
   reached_ = true;
-  if (at.secret.empty() && !at.tls && store::is_of_other_user(channel->descriptor())) {
-    fail(ErrorKind::environment, "rendezvous",
-         "it belongs to another user of this host, and there is no secret; set LOCKSTEP_STORE_SECRET");
-  }
   // Names are not compared between the processes of a launcher's job (net/certificates/peer_tls.h).
   if (at.tls) co_await channel->secure_as_client(*at.tls, std::nullopt);
   co_await channel->open_websocket(fmt::format("{}:{}", at.host, at.port), "/v1/node");
+  // The other side has answered: before that, no process has its end open.
+  if (at.secret.empty() && !at.tls && store::is_of_other_user(channel->descriptor())) {
+    if (!store::find_peer_user(channel->descriptor()))
+      fail(ErrorKind::peer_lost, "rendezvous", "the process that listens there has just ended");
+    fail(ErrorKind::environment, "rendezvous",
+         "it belongs to another user of this host, and there is no secret; set LOCKSTEP_STORE_SECRET");
+  }
   outbox_.clear();
   channel_ = channel;
   {
