@@ -102,11 +102,17 @@ class OperatorTraining : public testing::Test {
     return text;
   }
 
-  /// What a run without a cluster has. Its environment is as empty as that of a container: variables may choose other
-  /// kernels (OPENBLAS_CORETYPE), and so other last bits.
-  std::string undisturbed() {
+  /// Options of a program outside the cluster, whose environment is as empty as that of a container: variables may
+  /// choose other kernels (OPENBLAS_CORETYPE), and so other last bits.
+  static ChildOptions as_in_a_container() {
     ChildOptions run;
     run.environment = Environment{{"PATH", find(current_environment(), "PATH").value_or("")}, {"HOME", "/root"}};
+    return run;
+  }
+
+  /// What a run without a cluster has.
+  std::string undisturbed() {
+    auto run = as_in_a_container();
     run.arguments = {LOCKSTEP_BINARY,
                      "run",
                      "--nproc-per-node",
@@ -180,7 +186,7 @@ TEST_F(OperatorTraining, AKilledWorkerIsReplacedInPlaceAndNoStepIsLost) {
 
 TEST_F(OperatorTraining, ThoroughAKilledParameterServerIsReplacedInPlaceAndNoStepIsLost) {
   const auto recommend = [&](const Words& words) {
-    ChildOptions run;
+    auto run = as_in_a_container();
     run.arguments = words;
     const auto done = run_and_capture(run, 120s);
     EXPECT_TRUE(done.status.ok()) << done.err;
