@@ -80,6 +80,7 @@ class LostLaunchers : public testing::Test {
     const auto ranks = ranks_below(launcher.pid());
     launcher.kill(SIGKILL);
     for (const auto& [rank, pid] : ranks) ::kill(pid, SIGKILL);
+    launcher.wait();  // until it is no node any more
   }
 
   bool has_trained(int steps) {
