@@ -27,7 +27,7 @@ sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_w
   data/files/token_file membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
   rows/initial_row parameter_servers/partition parameter_servers/wire
   train/pth/archive train/pth/mindspore train/pth/old_archive train/pth/pickle train/pth/state_dict train/pth/zip_entries
-  train/weights/shard_index train/plugins/elf_file)
+  train/weights/shard_index train/plugins/shared_library)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
   [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/membership lockstep/net lockstep/parameter_servers lockstep/train/pth lockstep/train/weights lockstep/train/plugins tests/fuzz -name '*.h' -newer "$1" -print -quit) ]] ||
