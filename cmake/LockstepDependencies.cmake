@@ -34,6 +34,7 @@ lockstep_dependency("libcli11-dev" CLI11)
 lockstep_dependency("libssl-dev" OpenSSL COMPONENTS Crypto SSL)
 lockstep_dependency("libboost-dev" Boost 1.74)  # headers alone: Asio and Beast
 lockstep_dependency("zlib1g-dev" ZLIB)
+lockstep_dependency("libpng-dev" PNG)
 
 # libtorch: the system's, that in a folder of CMAKE_PREFIX_PATH, or that of a Python's torch.
 set(LOCKSTEP_TORCH_PYTHON "" CACHE FILEPATH "A Python whose torch brings libtorch along; empty: find_package(Torch)")
@@ -137,7 +138,7 @@ if(TARGET torch_cuda)
 endif()
 
 # Decoders of pictures on disk. OpenCV's would load a hundred libraries into each rank.
-set(LOCKSTEP_PICTURE_LIBRARIES "")
+set(LOCKSTEP_PICTURE_LIBRARIES PNG::PNG)
 # LOCKSTEP_<NAME>: the library, which Debian has in that package; empty where it is missing.
 macro(lockstep_find_decoder name header library package format)
   find_path(LOCKSTEP_${name}_HEADERS ${header})
@@ -151,12 +152,6 @@ macro(lockstep_find_decoder name header library package format)
   endif()
 endmacro()
 lockstep_find_decoder(TURBOJPEG turbojpeg.h turbojpeg libturbojpeg0-dev JPEG)
-find_package(PNG QUIET)
-if(PNG_FOUND)
-  list(APPEND LOCKSTEP_PICTURE_LIBRARIES PNG::PNG)
-else()
-  message(STATUS "Lockstep: no libpng found (Debian's libpng-dev); PNG pictures will be an error that says so")
-endif()
 lockstep_find_decoder(WEBP webp/decode.h webp libwebp-dev WebP)
 find_package(TIFF 4.5 QUIET)  # the first one in which handlers of errors and limits of memory are a file's own
 set(LOCKSTEP_TIFF "${TIFF_FOUND}")

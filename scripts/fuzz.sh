@@ -20,14 +20,14 @@ if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { r
   exit 77
 fi
 
-flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_PNG=1 -DLOCKSTEP_HAS_WEBP=1 -DLOCKSTEP_HAS_TIFF=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
+flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_WEBP=1 -DLOCKSTEP_HAS_TIFF=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
 sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/strict_json base/unique_fd base/utf8 data/files/csv data/files/decode_bmp data/files/decode_jpeg
   data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/json_tokens data/files/lmdb data/files/mapped_file data/files/missing_file data/files/picture
-  data/files/token_file membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
+  data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
   rows/initial_row parameter_servers/partition parameter_servers/wire
   train/pth/archive train/pth/mindspore train/pth/old_archive train/pth/pickle train/pth/state_dict train/pth/zip_entries
-  train/weights/shard_index train/plugins/elf_file)
+  train/weights/shard_index train/plugins/shared_library)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
   [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/membership lockstep/net lockstep/parameter_servers lockstep/train/pth lockstep/train/weights lockstep/train/plugins tests/fuzz -name '*.h' -newer "$1" -print -quit) ]] ||

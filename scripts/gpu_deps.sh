@@ -12,9 +12,9 @@ build=${2:-build/release}
 [[ -f $build/.ninja_deps ]] || fail "$build has no build that lists the headers of Boost it reads; scripts/build.sh release makes one"
 [[ ! -e $folder || -z "$(ls -A "$folder")" ]] || fail "$folder exists and is not empty"
 
-headers=(libfmt-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev googletest liblmdb-dev)
+headers=(libfmt-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libpng-dev libgtest-dev libgmock-dev googletest liblmdb-dev)
 # The libraries that these headers belong to, and not those of every system.
-mapfile -t libraries < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libfmt*' 'libspdlog*' 'libyaml-cpp*' 'libssl*' 'zlib1g' 'liblmdb*' |
+mapfile -t libraries < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libfmt*' 'libspdlog*' 'libyaml-cpp*' 'libssl*' 'zlib1g' 'libpng16*' 'liblmdb*' |
   awk '$1 == "installed" && $2 !~ /-(dev|doc)$/ { print $2 }')
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT

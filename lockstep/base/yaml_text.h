@@ -1,4 +1,5 @@
-// Conversion between YAML text and ConfigNode. Only its source and yaml_tree.cpp use yaml-cpp.
+// Conversion between YAML text and ConfigNode. Only its source, yaml_tree.cpp and operator/job/json_yaml.cpp use
+// yaml-cpp.
 #pragma once
 
 #include <lockstep/base/config.h>

@@ -1,4 +1,5 @@
 // Probes of interfaces, names and ports.
+#include <lockstep/base/detached_call.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/doctor/probe.h>
@@ -12,10 +13,8 @@
 #include <chrono>
 #include <fstream>
 #include <future>
-#include <memory>
 #include <sstream>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace lockstep::doctor {
@@ -32,10 +31,7 @@ std::vector<Interface> probe_interfaces() {
 Name probe_name(const std::string& name, const WaitLimit& wait_limit) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  const auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
-  auto addresses = answer->get_future();
-  // The system's resolver cannot be interrupted. If it takes too long, its thread is abandoned; it owns its data.
-  std::thread([answer, name] { answer->set_value(resolve(name)); }).detach();
+  auto addresses = call_detached([name] { return resolve(name); });  // the system's resolver cannot be interrupted
   Name found{name};
   do {
     found.answered = addresses.wait_for(wait_limit.slice()) == std::future_status::ready;

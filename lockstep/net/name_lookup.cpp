@@ -1,5 +1,5 @@
 // A call of getaddrinfo(3) on a thread, with a deadline for the wait; addresses need no lookup.
-#include <lockstep/base/deadline_thread.h>
+#include <lockstep/base/detached_call.h>
 #include <lockstep/base/error.h>
 #include <lockstep/net/name_lookup.h>
 
@@ -47,9 +47,8 @@ std::vector<tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
   if (!not_an_address) return {tcp::endpoint(address, port)};
 
   // getaddrinfo has no timeout parameter.
-  DeadlineThread thread;
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  const auto found = thread.within(limit, [host, port] { return ask_the_system(host, port); });
+  const auto found = call_within(limit, [host, port] { return ask_the_system(host, port); });
   if (!found) fail(ErrorKind::timeout, "network", "the name '{}' was not resolved in time", host);
   if (found->error != 0) {
     fail(ErrorKind::io, "network", "the name '{}' does not resolve: {}", host, ::gai_strerror(found->error));

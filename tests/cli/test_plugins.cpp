@@ -216,6 +216,7 @@ TEST_F(Plugins, WhatIsNoPluginIsRefused) {
   EXPECT_THAT(refusal_of(path("words.so")), HasSubstr("no ELF file"));
   EXPECT_THAT(refusal_of(path("empty.so")), HasSubstr("no ELF file"));
   EXPECT_THAT(refusal_of(path("folder.so")), HasSubstr("is a folder"));
+  EXPECT_THAT(refusal_of("/dev/zero"), HasSubstr("is no regular file"));
   EXPECT_THAT(refusal_of(LOCKSTEP_BINARY), HasSubstr("<lockstep/train/plugin.h>"));
   EXPECT_THAT(refusal_of(patched("lockstep_plugin", "lockstep_plugim")),
               AllOf(HasSubstr("libpatched.so"), HasSubstr("plugin.h")));

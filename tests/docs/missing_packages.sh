@@ -21,7 +21,7 @@ refused() {
 }
 
 packages=(fmt:libfmt-dev spdlog:libspdlog-dev yaml-cpp:libyaml-cpp-dev nlohmann_json:nlohmann-json3-dev CLI11:libcli11-dev
-  OpenSSL:libssl-dev Boost:libboost-dev ZLIB:zlib1g-dev Torch:libtorch-dev)
+  OpenSSL:libssl-dev Boost:libboost-dev ZLIB:zlib1g-dev PNG:libpng-dev Torch:libtorch-dev)
 without=()
 for package in "${packages[@]}"; do without+=("-DCMAKE_DISABLE_FIND_PACKAGE_${package%%:*}=ON"); done
 refused "${without[@]}"

@@ -1,14 +1,12 @@
 // c10d's store interface over the client of Lockstep's own store, and TCPStore clients that connect in time.
+#include <lockstep/base/detached_call.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/compat/libtorch.h>
 
-#include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
@@ -104,21 +102,15 @@ namespace {
 
 // The listening process may not be a store, and may never reply. A thread that is left behind ends with its connection.
 StorePtr make_client_in_time(const std::string& host, const c10d::TCPStoreOptions& options) {
-  const auto promise = std::make_shared<std::promise<StorePtr>>();
-  auto store = promise->get_future();
-  std::thread([promise, host, options] {
-    try {
-      promise->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
-    } catch (...) {
-      promise->set_exception(std::current_exception());
-    }
-  }).detach();
-  if (store.wait_for(options.timeout + std::chrono::seconds(2)) != std::future_status::ready) {  // c10d reports more
+  const auto limit = options.timeout + std::chrono::seconds(2);  // c10d reports more
+  const auto store =
+      call_within(limit, [host, options]() -> StorePtr { return c10::make_intrusive<c10d::TCPStore>(host, options); });
+  if (!store) {
     throw std::runtime_error(
         "the process that listens there sends nothing: it is not a store, or the process that holds the store (rank 0 "
         "or a launcher) hangs");
   }
-  return store.get();
+  return *store;
 }
 
 }  // namespace

@@ -3,18 +3,15 @@
 #include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture_formats.h>
 
-#if LOCKSTEP_HAS_PNG
 #include <png.h>
 
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
 #include <string>
-#endif
 
 namespace lockstep::data {
 
-#if LOCKSTEP_HAS_PNG
 namespace {
 
 // The data of the functions that libpng calls. libpng leaves a function that failed by longjmp, so no object with a
@@ -115,12 +112,5 @@ Picture decode_png(std::span<const std::uint8_t> encoded, const DecodeOptions& o
   orientation = orientation_of(reader, orientation);
   return picture;
 }
-#else
-Picture decode_png(std::span<const std::uint8_t>, const DecodeOptions&, std::string_view name, int&) {
-  fail(ErrorKind::unsupported, "picture",
-       "{} is a PNG, and this build of Lockstep has no decoder for it: install Debian's libpng-dev, and build again",
-       name);
-}
-#endif
 
 }  // namespace lockstep::data

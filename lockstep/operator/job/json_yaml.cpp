@@ -1,64 +1,55 @@
-// A YAML printer for JSON values, and a reader of YAML files with several documents.
+// JSON values through yaml-cpp's emitter, and a reader of YAML files with several documents.
 #include <lockstep/base/parse.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/operator/job/json_yaml.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 namespace lockstep::kube {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-bool is_word_for_something_else(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}) {
-    if (text == word) return true;
-  }
-  return false;
+/// Whether a text without quotes may be something else for some YAML reader: a number, a date, a word of YAML 1.1, the
+/// same text with other ends of lines.
+bool needs_quotes(std::string text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (text.empty() || !(is_letter(text.front()) || text.front() == '/')) return true;
+  if (!std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; })) return true;
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::array kWords{"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+  return std::ranges::find(kWords, text) != kWords.end();
 }
 
-/// A scalar that every YAML parser reads as the same value.
-std::string scalar_text(const Json& value) {
-  if (!value.is_string()) return value.dump();
-  const auto text = value.get<std::string>();
-  const bool begins_well =
-      !text.empty() && (kLetters.find(text.front()) != std::string_view::npos || text.front() == '/');
-  const bool plain = begins_well && text.back() != ' ' && text.back() != ':' && text.find(": ") == std::string::npos &&
-                     text.find(" #") == std::string::npos &&
-                     std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  return plain && !is_word_for_something_else(text) ? text : value.dump();
+void emit_text(YAML::Emitter& out, const std::string& text) {
+  if (needs_quotes(text)) out << YAML::DoubleQuoted;
+  out << text;
 }
 
-std::string key_text(const std::string& key) { return scalar_text(Json(key)); }
-
-bool is_block(const Json& value) { return value.is_structured() && !value.empty(); }
-
-void print(const Json& value, std::size_t indent, std::string& out) {
-  const std::string margin(indent, ' ');
+void emit(YAML::Emitter& out, const Json& value) {
+  if (value.is_structured() && value.empty()) out << YAML::Flow;
   if (value.is_object()) {
+    out << YAML::BeginMap;
     for (const auto& [key, item] : value.items()) {
-      out.append(margin).append(key_text(key)).append(":");
-      if (!is_block(item)) {
-        out.append(" ").append(scalar_text(item)).append("\n");
-        continue;
-      }
-      out += "\n";
-      print(item, indent + (item.is_array() ? 0 : 2), out);
+      out << YAML::Key;
+      emit_text(out, key);
+      out << YAML::Value;
+      emit(out, item);
     }
-    return;
-  }
-  for (const Json& item : value) {
-    if (!is_block(item)) {
-      out.append(margin).append("- ").append(scalar_text(item)).append("\n");
-      continue;
-    }
-    std::string inner;
-    print(item, indent + 2, inner);
-    inner[indent] = '-';  // the item begins after it
-    out += inner;
+    out << YAML::EndMap;
+  } else if (value.is_array()) {
+    out << YAML::BeginSeq;
+    for (const Json& item : value) emit(out, item);
+    out << YAML::EndSeq;
+  } else if (value.is_string()) {
+    emit_text(out, value.get<std::string>());
+  } else if (value.is_null()) {
+    out << YAML::Null;
+  } else {
+    out << value.dump();
   }
 }
 
@@ -87,10 +78,9 @@ Json json_of(const ConfigNode& node) {
 }  // namespace
 
 std::string print_yaml_of(const Json& value) {
-  if (!is_block(value)) return scalar_text(value) + "\n";
-  std::string out;
-  print(value, 0, out);
-  return out;
+  YAML::Emitter out;
+  emit(out, value);
+  return std::string(out.c_str()) + "\n";
 }
 
 std::vector<Json> parse_yaml_documents(std::string_view text, const std::string& file) {

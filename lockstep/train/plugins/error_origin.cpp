@@ -15,135 +15,95 @@ bool is_of_ranks(ErrorKind kind) {
   return kind == ErrorKind::timeout || kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch;
 }
 
-class NamedTask final : public Task {
+/// A part whose functions are called through `call`, which names the part in what they throw.
+template <typename Base, typename Owner>
+class NamedPart : public Base {
  public:
-  NamedTask(std::shared_ptr<Task> task, std::string who) : task_(std::move(task)), who_(std::move(who)) {}
+  NamedPart(Owner part, std::string who) : part_(std::move(part)), who_(std::move(who)) {}
+
+ protected:
+  template <auto function, typename... Arguments>
+  auto call(Arguments&&... arguments) const {
+    return call_from(who_, [&] { return ((*part_).*function)(std::forward<Arguments>(arguments)...); });
+  }
+
+  Owner part_;
+  std::string who_;
+};
+
+struct NamedTask final : NamedPart<Task, std::shared_ptr<Task>> {
+  using NamedPart::NamedPart;
 
   Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
-    return call_from(who_, [&] { return task_->run(model, batch, measures); });
+    return call<&Task::run>(model, batch, measures);
   }
-  std::int64_t loss_sums() const override {
-    return call_from(who_, [&] { return task_->loss_sums(); });
-  }
-  at::Tensor loss_of(const at::Tensor& sums) const override {
-    return call_from(who_, [&] { return task_->loss_of(sums); });
-  }
-  Sums late_sums() override {
-    return call_from(who_, [&] { return task_->late_sums(); });
-  }
-  Values metrics(const Sums& sums) const override {
-    return call_from(who_, [&] { return task_->metrics(sums); });
-  }
-  Values metrics_of_rows(const Rows& rows) const override {
-    return call_from(who_, [&] { return task_->metrics_of_rows(rows); });
-  }
+  std::int64_t loss_sums() const override { return call<&Task::loss_sums>(); }
+  at::Tensor loss_of(const at::Tensor& sums) const override { return call<&Task::loss_of>(sums); }
+  Sums late_sums() override { return call<&Task::late_sums>(); }
+  Values metrics(const Sums& sums) const override { return call<&Task::metrics>(sums); }
+  Values metrics_of_rows(const Rows& rows) const override { return call<&Task::metrics_of_rows>(rows); }
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
-    return call_from(who_, [&] { return task_->predict(model, batch); });
+    return call<&Task::predict>(model, batch);
   }
   std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
-    return call_from(who_, [&] { return task_->files(all); });
+    return call<&Task::files>(all);
   }
   void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
                    std::int64_t ranks) const override {
-    call_from(who_, [&] { task_->leave_files(all, folder, rank, ranks); });
+    call<&Task::leave_files>(all, folder, rank, ranks);
   }
-  std::vector<ShownPicture> pictures() override {
-    return call_from(who_, [&] { return task_->pictures(); });
-  }
-  std::string show(torch::nn::Module& model, const Place& place) override {
-    return call_from(who_, [&] { return task_->show(model, place); });
-  }
+  std::vector<ShownPicture> pictures() override { return call<&Task::pictures>(); }
+  std::string show(torch::nn::Module& model, const Place& place) override { return call<&Task::show>(model, place); }
   at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
-    return call_from(who_, [&] { return task_->nothing(model, batch); });
+    return call<&Task::nothing>(model, batch);
   }
-
- private:
-  std::shared_ptr<Task> task_;
-  std::string who_;
 };
 
-class NamedBatches final : public samples::Batches {
- public:
-  NamedBatches(std::unique_ptr<samples::Batches> batches, std::string who)
-      : batches_(std::move(batches)), who_(std::move(who)) {}
+struct NamedBatches final : NamedPart<samples::Batches, std::unique_ptr<samples::Batches>> {
+  using NamedPart::NamedPart;
 
-  void start(std::int64_t epoch, std::int64_t step) override {
-    call_from(who_, [&] { batches_->start(epoch, step); });
-  }
-  std::optional<samples::Batch> next() override {
-    return call_from(who_, [&] { return batches_->next(); });
-  }
-  std::int64_t left_out() const override {
-    return call_from(who_, [&] { return batches_->left_out(); });
-  }
-
- private:
-  std::unique_ptr<samples::Batches> batches_;
-  std::string who_;
+  void start(std::int64_t epoch, std::int64_t step) override { call<&Batches::start>(epoch, step); }
+  std::optional<samples::Batch> next() override { return call<&Batches::next>(); }
+  std::int64_t left_out() const override { return call<&Batches::left_out>(); }
 };
 
-class NamedDataset final : public samples::Dataset {
- public:
-  NamedDataset(std::shared_ptr<const samples::Dataset> dataset, std::string who)
-      : dataset_(std::move(dataset)), who_(std::move(who)) {}
+struct NamedDataset final : NamedPart<samples::Dataset, std::shared_ptr<const samples::Dataset>> {
+  using NamedPart::NamedPart;
 
-  std::int64_t size() const override {
-    return call_from(who_, [&] { return dataset_->size(); });
-  }
+  std::int64_t size() const override { return call<&Dataset::size>(); }
   samples::Sample get(std::int64_t index, const samples::Chance& chance) const override {
-    return call_from(who_, [&] { return dataset_->get(index, chance); });
+    return call<&Dataset::get>(index, chance);
   }
   samples::Batch collate(std::vector<samples::Sample> samples) const override {
-    return call_from(who_, [&] { return dataset_->collate(std::move(samples)); });
+    return call<&Dataset::collate>(std::move(samples));
   }
   std::unique_ptr<samples::Batches> batches(std::shared_ptr<const Dataset> /*self*/,
                                             const data::ShardedSampler& sampler,
                                             const data::LoaderOptions& options) const override {
-    return call_from(who_, [&]() -> std::unique_ptr<samples::Batches> {
-      return std::make_unique<NamedBatches>(dataset_->batches(dataset_, sampler, options), who_);
-    });
+    return std::make_unique<NamedBatches>(call<&Dataset::batches>(part_, sampler, options), who_);
   }
-  std::vector<std::string> classes() const override {
-    return call_from(who_, [&] { return dataset_->classes(); });
-  }
+  std::vector<std::string> classes() const override { return call<&Dataset::classes>(); }
   std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
-    return call_from(who_, [&] { return dataset_->known_as(index); });
+    return call<&Dataset::known_as>(index);
   }
-  bool leaves_out_errors() const override {
-    return call_from(who_, [&] { return dataset_->leaves_out_errors(); });
-  }
+  bool leaves_out_errors() const override { return call<&Dataset::leaves_out_errors>(); }
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
-    return call_from(who_, [&] { return dataset_->order(sampler, epoch); });
+    return call<&Dataset::order>(sampler, epoch);
   }
-  samples::Batch example() const override {
-    return call_from(who_, [&] { return dataset_->example(); });
-  }
-
- private:
-  std::shared_ptr<const samples::Dataset> dataset_;
-  std::string who_;
+  samples::Batch example() const override { return call<&Dataset::example>(); }
 };
 
-class NamedMetric final : public Metric {
- public:
-  NamedMetric(std::shared_ptr<Metric> metric, std::string who) : metric_(std::move(metric)), who_(std::move(who)) {}
+struct NamedMetric final : NamedPart<Metric, std::shared_ptr<Metric>> {
+  using NamedPart::NamedPart;
 
   Measures measure(const at::Tensor& output, const at::Tensor& target) const override {
-    return call_from(who_, [&] { return metric_->measure(output, target); });
+    return call<&Metric::measure>(output, target);
   }
-  Values values(const Sums& sums) const override {
-    return call_from(who_, [&] { return metric_->values(sums); });
-  }
+  Values values(const Sums& sums) const override { return call<&Metric::values>(sums); }
   at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const override {
-    return call_from(who_, [&] { return metric_->rows(output, target); });
+    return call<&Metric::rows>(output, target);
   }
-  Values values_of_rows(const at::Tensor& rows) const override {
-    return call_from(who_, [&] { return metric_->values_of_rows(rows); });
-  }
-
- private:
-  std::shared_ptr<Metric> metric_;
-  std::string who_;
+  Values values_of_rows(const at::Tensor& rows) const override { return call<&Metric::values_of_rows>(rows); }
 };
 
 /// `make`, whose results are with_error_origin, too.

@@ -1,21 +1,24 @@
-// The loader of plugins: checks of the ELF file and its version mark, dlopen, entry function, parts with blame added.
+// The loader of plugins: checks of the file and its version marks, dlopen, entry function, parts with blame added.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/plugin.h>
-#include <lockstep/train/plugins/elf_file.h>
 #include <lockstep/train/plugins/error_origin.h>
 #include <lockstep/train/plugins/load.h>
+#include <lockstep/train/plugins/shared_library.h>
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 namespace lockstep::train {
@@ -25,7 +28,6 @@ namespace fs = std::filesystem;
 using PluginEntry = void (*)(Parts&);
 
 constexpr const char* kEntry = "lockstep_plugin";
-constexpr std::string_view kSection = ".lockstep_plugin";
 
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& field) {
@@ -37,38 +39,60 @@ bool fits(std::string_view version, std::string_view other) {
   return version.substr(0, version.rfind('.')) == other.substr(0, other.rfind('.'));
 }
 
+[[noreturn]] void refuse_without_entry() {
+  fail(ErrorKind::data, "plugins",
+       "does not export void lockstep_plugin(lockstep::train::Parts&), which adds its parts; <lockstep/train/plugin.h> "
+       "declares it");
+}
+
 /// Error(data) unless the plugin was built with the versions that this process runs.
-void require_same_versions(std::string_view section) {
+void require_same_versions(const detail::PluginMark& mark) {
   constexpr std::string_view kFix = "build it again with the headers of this one";
-  for (std::size_t at = 0; at + sizeof(detail::PluginMark) <= section.size(); at += sizeof(detail::PluginMark)) {
-    detail::PluginMark mark;
-    std::memcpy(&mark, section.data() + at, sizeof mark);
-    if (text_of(mark.magic) != detail::kPluginMagic) break;
-    const auto lockstep = text_of(mark.lockstep);
-    const auto libtorch = text_of(mark.libtorch);
-    if (!fits(lockstep, version())) {
-      fail(ErrorKind::data, "plugins", "was built with Lockstep {}, and this is Lockstep {}; {}", lockstep, version(),
-           kFix);
-    }
-    if (libtorch != TORCH_VERSION) {
-      fail(ErrorKind::data, "plugins", "was built with libtorch {}, and this Lockstep with libtorch {}; {}", libtorch,
-           TORCH_VERSION, kFix);
-    }
+  const auto lockstep = text_of(mark.lockstep);
+  const auto libtorch = text_of(mark.libtorch);
+  if (!fits(lockstep, version())) {
+    fail(ErrorKind::data, "plugins", "was built with Lockstep {}, and this is Lockstep {}; {}", lockstep, version(),
+         kFix);
+  }
+  if (libtorch != TORCH_VERSION) {
+    fail(ErrorKind::data, "plugins", "was built with libtorch {}, and this Lockstep with libtorch {}; {}", libtorch,
+         TORCH_VERSION, kFix);
   }
 }
 
+/// A library that exports the function has its name, perhaps as the end of another one. That of the marks' section,
+/// which has a dot before it, does not count.
+bool has_name_of_entry(std::string_view bytes) {
+  const std::string_view name(kEntry, std::strlen(kEntry) + 1);
+  auto at = bytes.find(name);
+  while (at != std::string_view::npos && at > 0 && bytes[at - 1] == '.') at = bytes.find(name, at + 1);
+  return at != std::string_view::npos;
+}
+
+/// Checks what the bytes of the file show, as loading runs code of the library (its initializers). The marks are found
+/// by the text that they begin with, zeros included.
 void check_file(const fs::path& file) {
-  ElfFile elf(file);
-  const auto section = elf.section(kSection);
-  if (!section || section->size() < sizeof(detail::PluginMark) || !section->starts_with(detail::kPluginMagic)) {
+  std::error_code unknown;
+  if (fs::is_directory(file, unknown)) fail(ErrorKind::io, "plugins", "is a folder");
+  if (fs::exists(file, unknown) && !fs::is_regular_file(file, unknown)) {
+    fail(ErrorKind::io, "plugins", "is no regular file");  // a device or a pipe may have no end
+  }
+  const auto bytes = read_file(file);
+  if (!bytes) fail(ErrorKind::io, "plugins", "cannot be read: {}", std::generic_category().message(errno));
+  require_shared_library(*bytes);
+  constexpr const auto& kMagic = detail::kPluginMark.magic;
+  const auto next = [&](std::size_t from) { return bytes->find(kMagic.data(), from, kMagic.size()); };
+  if (next(0) == std::string::npos) {
     fail(ErrorKind::data, "plugins",
          "does not record with which Lockstep it was built: a plugin includes <lockstep/train/plugin.h>");
   }
-  require_same_versions(*section);
-  if (!elf.exports(kEntry)) {
-    fail(ErrorKind::data, "plugins",
-         "does not export void lockstep_plugin(lockstep::train::Parts&), which adds its parts");
+  for (auto at = next(0); at != std::string::npos; at = next(at + 1)) {
+    detail::PluginMark mark;
+    if (bytes->size() - at < sizeof mark) break;
+    std::memcpy(&mark, bytes->data() + at, sizeof mark);
+    require_same_versions(mark);
   }
+  if (!has_name_of_entry(*bytes)) refuse_without_entry();
 }
 
 /// dlerror() reads "FILE: undefined symbol: NAME", with the linker's form of the name.
@@ -88,7 +112,7 @@ PluginEntry load(const fs::path& file) {
   void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
   auto* entry = reinterpret_cast<PluginEntry>(dlsym(library, kEntry));
-  if (entry == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
+  if (entry == nullptr) refuse_without_entry();
   return entry;
 }
 

@@ -1,5 +1,4 @@
 // The small parts under the agents of a job.
-#include <lockstep/base/deadline_thread.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/stay.h>
@@ -8,37 +7,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <csignal>
-#include <stdexcept>
-#include <thread>
 
 namespace lockstep::cluster::elastic {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-TEST(DeadlineThread, ReturnsWhatTheWorkReturnsOrThrows) {
-  DeadlineThread thread;
-  EXPECT_EQ(thread.within(30s, [] { return 5; }), 5);
-  EXPECT_THROW(thread.within(30s, []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
-  EXPECT_EQ(thread.within(30s, [] { return std::string("after it"); }), "after it");
-}
-
-TEST(DeadlineThread, LeavesBehindWhatDoesNotReturn) {
-  const auto released = std::make_shared<std::atomic<bool>>(false);
-  {
-    DeadlineThread thread;
-    const auto stuck = [released] {
-      while (!*released) std::this_thread::sleep_for(1ms);
-      return true;
-    };
-    EXPECT_EQ(thread.within(20ms, stuck), std::nullopt);
-    EXPECT_EQ(thread.within(30s, [] { return 1; }), std::nullopt) << "waited for a call that hangs";
-  }
-  *released = true;
-}
 
 RankEnd full_end() {
   RankEnd end;

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <png.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +15,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "base/expect_error.h"
 #include "base/small_disk.h"
@@ -230,25 +231,34 @@ TEST(Histogram, OfACallerMustHaveAscendingLimits) {
   });
 }
 
-// The rows of a PNG file made by png_of: one chunk of data, no filters.
-std::string rows_in(const std::string& png, std::size_t bytes) {
-  const auto begin = png.find("IDAT") + 4;
-  const auto end = png.find("IEND") - 8;
-  std::string rows(bytes, '\0');
-  uLongf size = bytes;
-  EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(rows.data()), &size, reinterpret_cast<const Bytef*>(png.data() + begin),
-                       end - begin),
-            Z_OK);
-  EXPECT_EQ(size, bytes);
-  return rows;
+// The pixels of a PNG file, read by libpng.
+std::vector<std::uint8_t> pixels_in(const std::string& png) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_memory(&image, png.data(), png.size()), 0) << image.message;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(image));
+  EXPECT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr), 0) << image.message;
+  return pixels;
 }
 
 TEST(Png, HasTheRowsOfThePicture) {
   const std::vector<std::uint8_t> pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  const auto png = png_of({.width = 2, .height = 2, .channels = 3, .pixels = pixels});
-  EXPECT_TRUE(png.starts_with("\x89PNG\r\n\x1a\n"));
-  EXPECT_EQ(png.substr(16, 10), std::string("\0\0\0\2\0\0\0\2\x08\x02", 10)) << "sizes, bits, colour";
-  EXPECT_EQ(rows_in(png, 14), std::string("\0\1\2\3\4\5\6\0\7\x08\x09\x0a\x0b\x0c", 14));
+  for (const auto& [width, channels, colour] : {std::tuple{6, 1, 0}, {3, 2, 4}, {2, 3, 2}}) {
+    const auto png = png_of({.width = width, .height = 2, .channels = channels, .pixels = pixels});
+    EXPECT_TRUE(png.starts_with("\x89PNG\r\n\x1a\n"));
+    const std::string header{0, 0, 0, static_cast<char>(width), 0, 0, 0, 2, 8, static_cast<char>(colour)};
+    EXPECT_EQ(png.substr(16, 10), header) << "sizes, bits, colour";
+    EXPECT_EQ(pixels_in(png), pixels) << channels;
+  }
+  const auto with_alpha = png_of({.width = 1, .height = 3, .channels = 4, .pixels = pixels});
+  EXPECT_EQ(with_alpha.substr(16, 10), std::string("\0\0\0\1\0\0\0\3\x08\x06", 10));
+  EXPECT_EQ(pixels_in(with_alpha), pixels);
+}
+
+TEST(Png, AnySizeIsWhole) {
+  std::vector<std::uint8_t> pixels;
+  for (std::uint32_t i = 0; i < 300 * 211 * 3; ++i) pixels.push_back(static_cast<std::uint8_t>(i * i >> 5));
+  EXPECT_EQ(pixels_in(png_of({.width = 300, .height = 211, .channels = 3, .pixels = pixels})), pixels);
 }
 
 TEST(Png, RefusesWhatIsNoPicture) {
