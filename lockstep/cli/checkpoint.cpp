@@ -3,10 +3,10 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/sharded/rewrite.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/saved_run.h>
-#include <lockstep/train/sharded/rewrite.h>
-#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -28,9 +28,9 @@
 namespace lockstep::cli {
 namespace {
 
-using train::MeshShape;
-using train::PlacementRule;
-using train::ShardedIndex;
+using state::MeshShape;
+using state::PlacementRule;
+using state::ShardedIndex;
 
 std::vector<std::string> parts_between(std::string_view text, char at) {
   std::vector<std::string> parts(1);
@@ -76,7 +76,7 @@ void print_metadata(const std::map<std::string, std::string, std::less<>>& metad
 
 /// A checkpoint in one file, or any other safetensors file.
 int inspect_file(const std::string& file, bool verify) {
-  const train::SafetensorsReader reader(file);
+  const state::SafetensorsReader reader(file);
   const auto& header = reader.header();
   fmt::print("{}: {} tensors, {}, in one file\n", file, header.entries.size(),
              bytes_in_words(static_cast<std::int64_t>(header.entries.empty() ? 0 : header.entries.back().end)));
@@ -108,7 +108,7 @@ int inspect(const std::string& given, bool verify) {
          "safetensors file",
          folder);
   }
-  const auto index = train::read_index(folder);
+  const auto index = state::read_index(folder);
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : index.tensors) bytes += tensor.bytes();
   fmt::print("{}: save {} of a mesh {}: {} tensors, {}, in {} files\n", folder, index.save, to_string(index.mesh),
@@ -192,13 +192,13 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       "  lockstep checkpoint merge out/ckpt --out weights.safetensors");
   command->callback([=, &chosen] {
     chosen = [=] {
-      const auto index = train::read_index(arguments->folder);
+      const auto index = state::read_index(arguments->folder);
       if (!arguments->shard_size.empty()) {
-        train::ShardReader reader(arguments->folder, index);
+        state::ShardReader reader(arguments->folder, index);
         // In a run's checkpoint, only this run uses the optimizer's state.
         const auto* const prefix = index.metadata.contains(train::kRunStateKey) ? "model." : "";
         const auto size = read_shard_size(arguments->shard_size);
-        const auto count = train::merge_to_shards(reader, arguments->out, size, prefix);
+        const auto count = state::merge_to_shards(reader, arguments->out, size, prefix);
         fmt::print("{}: the weights of {}, in {} files\n", arguments->out, arguments->folder, count);
         return kOk;
       }
@@ -206,8 +206,8 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       if (index.metadata.contains(train::kRunStateKey)) {
         train::merge_saved_run(arguments->folder, arguments->out);
       } else {
-        train::ShardReader reader(arguments->folder, index);
-        train::merge_sharded(reader, arguments->out, index.metadata);
+        state::ShardReader reader(arguments->folder, index);
+        state::merge_sharded(reader, arguments->out, index.metadata);
       }
       fmt::print("{}: all tensors of {}\n", arguments->out, arguments->folder);
       return kOk;
@@ -257,10 +257,10 @@ PlacementRule read_rule(const std::string& text) {
 }
 
 int run_reshard(const ReshardArguments& arguments) {
-  const auto mesh = read_mesh(arguments, train::read_index(arguments.folder).mesh);
+  const auto mesh = read_mesh(arguments, state::read_index(arguments.folder).mesh);
   std::vector<PlacementRule> rules;
   for (const auto& text : arguments.placements) rules.push_back(read_rule(text));
-  const auto index = train::reshard(arguments.folder, arguments.out, mesh, rules);
+  const auto index = state::reshard(arguments.folder, arguments.out, mesh, rules);
   fmt::print("{}: the tensors of {}, for a mesh {}\n", arguments.out, arguments.folder, to_string(mesh));
   print_tensors(index);
   return kOk;

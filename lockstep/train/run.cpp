@@ -9,6 +9,9 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/parameter_servers/division.h>
+#include <lockstep/state/remote_tensor.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
@@ -36,9 +39,6 @@
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/server_role.h>
 #include <lockstep/train/session.h>
-#include <lockstep/train/sharded/all_or_none.h>
-#include <lockstep/train/weights/remote_tensor.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 

@@ -6,6 +6,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/parameter_servers/server.h>
+#include <lockstep/state/sharded/held_by_some.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/run_model.h>
@@ -15,7 +16,6 @@
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/server_role.h>
-#include <lockstep/train/sharded/held_by_some.h>
 
 #include <torch/torch.h>
 

@@ -3,8 +3,8 @@
 
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/checkpoint/checkpoint_writer.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
@@ -19,8 +19,8 @@ inline void write_old_checkpoint(const std::filesystem::path& file, const train:
   const auto state = train::to_json(checkpoint.state);
   Sha256 hash;
   hash.update(state);
-  hash.update(train::sha256_of(checkpoint.tensors));
-  train::save_safetensors(file, checkpoint.tensors,
+  hash.update(state::sha256_of(checkpoint.tensors));
+  state::save_safetensors(file, checkpoint.tensors,
                           {{"lockstep.checkpoint", "1"}, {"lockstep.state", state}, {"lockstep.sha256", hash.hex()}});
 }
 

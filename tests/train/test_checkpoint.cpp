@@ -2,14 +2,14 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/table.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/index.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 // Checkpoints of runs in every mode: what the ranks save, and who goes on from it.
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/state/sharded/index.h>
+#include <lockstep/state/sharded/rewrite.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

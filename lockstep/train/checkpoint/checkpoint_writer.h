@@ -2,9 +2,9 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/sharded/sharded_save.h>
 
 #include <filesystem>
 #include <future>

@@ -1,10 +1,10 @@
 // Reading and verification of saved runs: sharded folders by their checksums, single files as an index of one shard.
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/sharded/rewrite.h>
+#include <lockstep/state/tensor_hash.h>
 #include <lockstep/train/checkpoint/saved_run.h>
-#include <lockstep/train/sharded/rewrite.h>
-#include <lockstep/train/weights/safetensors_stream.h>
-#include <lockstep/train/weights/tensor_hash.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>

@@ -10,9 +10,9 @@
 //   "lockstep.sha256"     = SHA-256 of the state's JSON followed by sha256_of(tensors)
 #pragma once
 
+#include <lockstep/state/sharded/index.h>
+#include <lockstep/state/sharded/shard_reader.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/sharded/shard_reader.h>
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 // Reads of boxes of tensors from memory or from shard files, and outlines as meta tensors without values.
+#include <lockstep/state/safetensors_stream.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/checkpoint/state_source.h>
-#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <torch/torch.h>
 

@@ -2,8 +2,8 @@
 // that it needs.
 #pragma once
 
+#include <lockstep/state/sharded/shard_reader.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/sharded/shard_reader.h>
 
 #include <optional>
 #include <string>

@@ -4,13 +4,13 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/state/pth/archive.h>
+#include <lockstep/state/pth/load.h>
+#include <lockstep/state/pth/mindspore.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/shard_index.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
 #include <lockstep/train/checkpoint/saved_run.h>
-#include <lockstep/train/pth/archive.h>
-#include <lockstep/train/pth/load.h>
-#include <lockstep/train/pth/mindspore.h>
-#include <lockstep/train/weights/safetensors_stream.h>
-#include <lockstep/train/weights/shard_index.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -73,7 +73,7 @@ WeightsFile read_pth(const fs::path& path, const std::string& key) {
 
 /// Entries of MindSpore's optimizers and callbacks beside the weights: a copy of each parameter under such a prefix,
 /// and numbers.
-bool is_of_training(const std::string& name, const TensorMap& tensors) {
+bool is_of_training(const std::string& name, const NamedTensors& tensors) {
   constexpr std::array<std::string_view, 6> kPrefixes = {"moments.", "moment1.", "moment2.",
                                                          "adam_m.",  "adam_v.",  "accum."};
   constexpr std::array<std::string_view, 10> kNumbers = {"epoch_num",   "step_num",

@@ -1,7 +1,8 @@
 // The tensors of any file, or folder, of weights.
 #pragma once
 
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <filesystem>
 #include <map>
@@ -11,7 +12,7 @@
 namespace lockstep::train {
 
 struct WeightsFile {
-  TensorMap tensors;  ///< on the CPU, under the file's names
+  NamedTensors tensors;  ///< on the CPU, under the file's names
   /// Descriptions of other entries, which are not read, by name: "a number", "a tensor of dtype C64",
   /// "argparse.Namespace".
   std::map<std::string, std::string, std::less<>> others;

@@ -4,6 +4,9 @@
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/sharded/load.h>
+#include <lockstep/state/sharded/mesh_of_tensors.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/global_run.h>
@@ -12,9 +15,6 @@
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
 #include <lockstep/train/optimizer/freeze.h>
-#include <lockstep/train/sharded/all_or_none.h>
-#include <lockstep/train/sharded/fill.h>
-#include <lockstep/train/sharded/mesh_of_tensors.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -181,7 +181,7 @@ std::vector<std::string> GlobalRun::closing_words() const {
 NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }
 
 SavedState GlobalRun::state_to_save() {
-  SavedState state{.group = group_, .mesh = shape_of(mesh_), .tensors = {}, .in_parts = {}};
+  SavedState state{.group = group_, .mesh = state::shape_of(mesh_), .tensors = {}, .in_parts = {}};
   add_part(state.tensors, "model", module_state(*model_.module));
   add_part(state.tensors, "optimizer", train::optimizer_state(*optimizer_, updated()));
   return state;

@@ -3,6 +3,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/evaluate.h>
@@ -11,7 +12,6 @@
 #include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/reports.h>
 #include <lockstep/train/served/table_rules.h>
-#include <lockstep/train/sharded/all_or_none.h>
 
 #include <torch/torch.h>
 

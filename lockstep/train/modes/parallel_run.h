@@ -3,6 +3,8 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/state/remote_tensor.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/checkpoint/state_source.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/forward.h>
@@ -11,8 +13,6 @@
 #include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/reports.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/sharded/sharded_save.h>
-#include <lockstep/train/weights/remote_tensor.h>
 
 #include <cstdint>
 #include <memory>

@@ -3,9 +3,9 @@
 
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/recovery/shard_backup.h>
-#include <lockstep/train/sharded/sharded_save.h>
 
 #include <functional>
 #include <memory>

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/checkpoint/shard_recovery_state.h>
 #include <lockstep/train/checkpoint/state_source.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/sharded/sharded_save.h>
 
 #include <ATen/core/Tensor.h>
 
