@@ -281,7 +281,6 @@ RunConfig with_scaled_rate(RunConfig config, const Group& group, Console& consol
 // State that cannot be kept is dropped: other ranks, or the newest checkpoint, have it.
 void keep_state(Kept& kept, Session& session) {
   try {
-    kept.unverified = session.unverified();
     kept.state = session.salvage();
     kept.parts = session.salvage_parts();
   } catch (const std::exception& error) {
@@ -317,7 +316,6 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   log_warning("{}", words);
   tell(console, words);
   kept.state.reset();
-  kept.unverified.reset();
   return std::nullopt;
 }
 

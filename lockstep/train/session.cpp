@@ -1,5 +1,5 @@
 // The training loop of a rank: epochs and steps, evaluations and saves when due; and what recovery keeps: buffers of
-// before a step, the state after a loss of ranks, the comparison of a repeated step.
+// before a step, the state after a loss of ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
@@ -81,7 +81,6 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
     for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {
       saved_callbacks_.emplace(name, resumed_->tensors.read(fmt::format("{}.{}", kCallbacksPart, name)));
     }
-    unverified_ = resumed_->unverified;
   }
   resumed_.reset();
   batches_ = train_data_.batches(options_.device);
@@ -260,25 +259,6 @@ std::optional<Checkpoint> Session::salvage() const {
   return checkpoint;
 }
 
-// The step has the same result on all ranks that started it from equal states. A rank with another result had an error,
-// in this step or before. The unverified step is kept until all ranks have reported equal results: else the states are
-// compared with it in the next rendezvous.
-void Session::compare_with_unverified() {
-  if (!unverified_ || unverified_->step != state_.step) return;
-  const auto own = salvage();
-  if (!own) return;
-  auto differ = torch::full({1}, sha256_of(own->tensors) == unverified_->sha256 ? 0 : 1, torch::kInt);
-  all_reduce(differ, group_, ReduceOp::max);
-  if (differ.item<int>() != 0) {
-    fail(ErrorKind::peer_lost, "recovery",
-         "step {} was repeated, and its result differs from that of rank {} on some ranks", unverified_->step,
-         unverified_->rank);
-  }
-  train::tell(console_,
-              fmt::format("step {} was repeated with the result of rank {}", unverified_->step, unverified_->rank));
-  unverified_.reset();
-}
-
 StepReport Session::train_step(const StopSignals& signals) {
   const auto number = state_.step + 1;
   fault_at(FaultPlace::begin, number);
@@ -323,7 +303,6 @@ StepReport Session::train_step(const StopSignals& signals) {
   completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
-  compare_with_unverified();
   tell_of_recording();
   follow(losses.agreed);
   fault_at(FaultPlace::updated, number);

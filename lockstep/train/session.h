@@ -55,9 +55,6 @@ class Session final : private RunView {
   /// The same if a rank has only a part of the state. Moves it out: call it once, and no other function after it.
   std::optional<KeptParts> salvage_parts();
 
-  /// The expected result of a repeated step, until all ranks have confirmed it.
-  const std::optional<UnverifiedStep>& unverified() const { return unverified_; }
-
   const RunState& state() const { return state_; }
   const RunLength& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
@@ -121,7 +118,6 @@ class Session final : private RunView {
   void tell_of_recording();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
-  void compare_with_unverified();
   bool save_is_due() const;
   void look_after_checkpoints();
   void tolerate_full_disk(const std::function<void()>& save);
@@ -180,7 +176,6 @@ class Session final : private RunView {
   bool recovers_;                              ///< the members below are kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< their values at the start of the step, if all ranks have the same
   bool in_step_ = false;
-  std::optional<UnverifiedStep> unverified_;  ///< the result of a rank that had completed the next step
   std::optional<InjectedFault>& fault_;
 };
 

@@ -17,17 +17,11 @@ RecoveryState at(std::int64_t step, const std::string& hash = "same", std::int64
   return {true, step, epoch, evaluations, hash};
 }
 
-RecoveryState with_unverified(RecoveryState recovery_state, const UnverifiedStep& unverified) {
-  recovery_state.unverified = unverified;
-  return recovery_state;
-}
-
 struct ChoiceCase {
   const char* what;
   std::vector<RecoveryState> recovery_states;
   std::optional<int> rank;
   const char* words;
-  std::optional<UnverifiedStep> unverified{};
 };
 
 TEST(RecoveryState, WhoseStateCounts) {
@@ -39,13 +33,11 @@ TEST(RecoveryState, WhoseStateCounts) {
       {"not the one that has completed the step alone",
        {kNew, at(7, "before"), at(8, "after"), at(7, "before")},
        1,
-       "after step 7 with what rank 1 has in memory: rank 2 alone has completed step 8",
-       UnverifiedStep{8, 2, "after"}},
+       "after step 7 with what rank 1 has in memory: rank 2 alone has completed step 8"},
       {"then the furthest of the others",
        {at(8, "after"), at(7, "before", 1), at(7, "before", 2)},
        2,
-       "after step 7 with what rank 2 has",
-       UnverifiedStep{8, 0, "after"}},
+       "after step 7 with what rank 2 has"},
       {"one that is alone and a step further than others that differ",
        {at(7, "one"), at(8, "after"), at(7, "other")},
        std::nullopt,
@@ -59,52 +51,19 @@ TEST(RecoveryState, WhoseStateCounts) {
        "after step 7 the state of rank 1 (SHA-256 other) differs from that of rank 0 (one)"},
       {"two that differ, behind a third", {at(7, "one"), at(8, "next"), at(7, "other")}, std::nullopt, "rank 2"},
       {"two that differ, ahead of a third", {at(8, "one"), at(7, "before"), at(8, "other")}, std::nullopt, "rank 2"},
-      {"a claim that somebody remembers lasts until the step is made",
-       {at(7, "before"), with_unverified(at(7, "before"), {8, 2, "after"}), kNew},
-       0,
-       "after step 7 with what rank 0 has",
-       UnverifiedStep{8, 2, "after"}},
-      {"also one of a rank without a state",
-       {at(7, "before"), with_unverified(kNew, {8, 2, "after"})},
-       0,
-       "after step 7",
-       UnverifiedStep{8, 2, "after"}},
-      {"the step came out as claimed",
-       {at(7, "before"), with_unverified(at(8, "after"), {8, 2, "after"}), at(8, "after")},
-       1,
-       "after step 8"},
-      {"who made it alone again is compared again",
-       {at(7, "before"), with_unverified(at(8, "after"), {8, 2, "after"})},
-       0,
-       "rank 1 alone has completed step 8",
-       UnverifiedStep{8, 1, "after"}},
-      {"the step came out otherwise on the only one that is left",
-       {kNew, with_unverified(at(8, "other"), {8, 0, "after"}), kNew},
-       std::nullopt,
-       "step 8 was repeated, and its result differs from that of rank 0 (SHA-256 after; on rank 1 other)"},
-      {"it did on one that has not heard of it, and is alone ahead",
-       {at(8, "other"), with_unverified(at(7, "before"), {8, 2, "after"}), kNew},
-       std::nullopt,
-       "step 8 was repeated, and its result differs from that of rank 2"},
-      {"two heard different things",
-       {with_unverified(at(7, "before"), {8, 0, "one"}), with_unverified(at(7, "before"), {8, 2, "other"})},
-       std::nullopt,
-       "step 8 was repeated, and its result differs from that of rank 0"},
       {"more than a step apart", {at(7, "a"), at(9, "b")}, std::nullopt, "ranks are at steps 7 to 9"},
   };
   for (const ChoiceCase& one : cases) {
     SCOPED_TRACE(one.what);
     const StateChoice choice = choose_state(one.recovery_states);
     EXPECT_EQ(choice.rank, one.rank);
-    EXPECT_EQ(choice.unverified, one.unverified);
     EXPECT_THAT(choice.reason, HasSubstr(one.words));
     EXPECT_EQ(choice.reason.empty(), *one.words == 0);
   }
 }
 
 TEST(RecoveryState, IsReadAsItWasWritten) {
-  for (const RecoveryState& recovery_state :
-       {kNew, at(1'234'567'890'123, "abc", 4, 5), with_unverified(at(7), {8, 2, "after"})}) {
+  for (const RecoveryState& recovery_state : {kNew, at(1'234'567'890'123, "abc", 4, 5)}) {
     EXPECT_EQ(parse_recovery_state(to_json(recovery_state)), recovery_state);
   }
   for (const char* text : {"", "{}", "[1]", R"({"has_state": 1})"}) {

@@ -1,5 +1,5 @@
 // The rules by which ranks choose a state: the furthest step, equal hashes at each step; a step that only one rank has
-// completed is repeated and compared.
+// completed is repeated.
 #include <lockstep/base/error.h>
 #include <lockstep/train/checkpoint/recovery_state.h>
 
@@ -33,38 +33,6 @@ std::string find_difference(const std::vector<RecoveryState>& recovery_states) {
   return {};
 }
 
-/// The contradiction between an unverified step and the ranks that completed it or received another result; empty when
-/// there is none.
-std::string find_refuted_step(const std::vector<RecoveryState>& recovery_states) {
-  for (const RecoveryState& heard : recovery_states) {
-    if (!heard.unverified) continue;
-    const UnverifiedStep& unverified = *heard.unverified;
-    const auto broken = [&](int rank, const std::string& sha256) {
-      return fmt::format(
-          "step {} was repeated, and its result differs from that of rank {} (SHA-256 {:.12}; on rank {} {:.12}): one "
-          "was wrong, or machines compute differently; {}",
-          unverified.step, unverified.rank, unverified.sha256, rank, sha256, kNothingToTrust);
-    };
-    for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
-      const RecoveryState& one = recovery_states[static_cast<std::size_t>(rank)];
-      if (one.has_state && one.step == unverified.step && one.sha256 != unverified.sha256)
-        return broken(rank, one.sha256);
-      const auto& other = one.unverified;
-      if (other && other->step == unverified.step && other->sha256 != unverified.sha256)
-        return broken(other->rank, other->sha256);
-    }
-  }
-  return {};
-}
-
-/// The unverified result of the step after `step` that some rank has received.
-std::optional<UnverifiedStep> unverified_after(const std::vector<RecoveryState>& recovery_states, std::int64_t step) {
-  for (const RecoveryState& one : recovery_states) {
-    if (one.unverified && one.unverified->step == step + 1) return one.unverified;
-  }
-  return std::nullopt;
-}
-
 /// The most advanced rank one step behind `best`, if no other rank is at the step of `best`, and there is such a rank.
 std::optional<int> alone_ahead(const std::vector<RecoveryState>& recovery_states, const RecoveryState& best) {
   std::optional<int> before;
@@ -80,27 +48,19 @@ std::optional<int> alone_ahead(const std::vector<RecoveryState>& recovery_states
 }  // namespace
 
 std::string to_json(const RecoveryState& recovery_state) {
-  nlohmann::json object{{"has_state", recovery_state.has_state},
-                        {"step", recovery_state.step},
-                        {"epoch", recovery_state.epoch},
-                        {"evaluations", recovery_state.evaluations},
-                        {"sha256", recovery_state.sha256}};
-  if (const auto& unverified = recovery_state.unverified) {
-    object["unverified"] = {{"step", unverified->step}, {"rank", unverified->rank}, {"sha256", unverified->sha256}};
-  }
+  const nlohmann::json object{{"has_state", recovery_state.has_state},
+                              {"step", recovery_state.step},
+                              {"epoch", recovery_state.epoch},
+                              {"evaluations", recovery_state.evaluations},
+                              {"sha256", recovery_state.sha256}};
   return object.dump();
 }
 
 RecoveryState parse_recovery_state(std::string_view json) {
   try {
     const auto object = nlohmann::json::parse(json);
-    RecoveryState recovery_state{object.at("has_state"), object.at("step"), object.at("epoch"),
-                                 object.at("evaluations"), object.at("sha256")};
-    if (object.contains("unverified")) {
-      const auto& unverified = object.at("unverified");
-      recovery_state.unverified = UnverifiedStep{unverified.at("step"), unverified.at("rank"), unverified.at("sha256")};
-    }
-    return recovery_state;
+    return {object.at("has_state"), object.at("step"), object.at("epoch"), object.at("evaluations"),
+            object.at("sha256")};
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorKind::data, "recovery", "a rank's report of its state cannot be read: {}", error.what());
   }
@@ -135,17 +95,14 @@ StateChoice choose_state(const std::vector<RecoveryState>& recovery_states) {
   if (!furthest) return {};
   const RecoveryState& best = recovery_states[static_cast<std::size_t>(*furthest)];
   if (auto words = find_contradiction(recovery_states); !words.empty()) return {std::nullopt, std::move(words)};
-  if (auto words = find_refuted_step(recovery_states); !words.empty()) return {std::nullopt, std::move(words)};
   const auto words = [&](int rank) {
     return fmt::format("going on after step {} with what rank {} has in memory",
                        recovery_states[static_cast<std::size_t>(rank)].step, rank);
   };
   const auto before = alone_ahead(recovery_states, best);
-  if (!before) return {furthest, words(*furthest), unverified_after(recovery_states, best.step)};
-  return {before,
-          fmt::format("{}: rank {} alone has completed step {}, and is compared with those that repeat it",
-                      words(*before), *furthest, best.step),
-          UnverifiedStep{best.step, *furthest, best.sha256}};
+  if (!before) return {furthest, words(*furthest)};
+  return {before, fmt::format("{}: rank {} alone has completed step {}, which is repeated", words(*before), *furthest,
+                              best.step)};
 }
 
 }  // namespace lockstep::train

@@ -9,24 +9,13 @@
 
 namespace lockstep::train {
 
-/// The result of a step that only one rank had completed.
-struct UnverifiedStep {
-  std::int64_t step = 0;
-  int rank = 0;
-  std::string sha256;
-
-  bool operator==(const UnverifiedStep&) const = default;
-};
-
 /// The summary of the state that one rank has in memory.
 struct RecoveryState {
   bool has_state = false;  ///< false: a new process, or one that cannot continue from memory
-  std::int64_t step = 0;   ///< completed steps; this and the rest, except the unverified, are valid only with a state
+  std::int64_t step = 0;   ///< completed steps; this and the rest are valid only with a state
   std::int64_t epoch = 0;  ///< finished
   std::int64_t evaluations = 0;
   std::string sha256;  ///< of its tensors: parameters, buffers, optimizer state
-  std::optional<UnverifiedStep>
-      unverified{};  ///< a received result of a step, which was not yet compared with all ranks' results
 
   bool operator==(const RecoveryState&) const = default;
 };
@@ -48,15 +37,12 @@ inline constexpr std::string_view kNothingToTrust = "no state in memory can be t
 struct StateChoice {
   std::optional<int> rank{};  ///< the rank whose state all ranks take; nullopt: the newest checkpoint, or the beginning
   std::string reason;         ///< for users; empty if no rank had a state
-  std::optional<UnverifiedStep>
-      unverified{};  ///< of the rank that is one step ahead: the expected result of the next step
 };
 
 /// Chooses the state of the most advanced rank: it has completed its last step with the gradients of all ranks, so
 /// ranks that were interrupted in that step can take its result. But the state of a single rank that is one step ahead
-/// of all other ranks cannot be compared: all ranks take the previous state, repeat that step, and compare. The
-/// unverified step is kept until this comparison is complete, also when more ranks are lost meanwhile. Chooses the
-/// checkpoint if find_contradiction finds a contradiction, or the result of a step differs from the unverified one.
+/// of all other ranks cannot be compared: all ranks go back to the previous state and repeat that step. Chooses the
+/// checkpoint if find_contradiction finds a contradiction.
 StateChoice choose_state(const std::vector<RecoveryState>& recovery_states);
 
 }  // namespace lockstep::train

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/train/checkpoint/recovery_state.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/checkpoint/state_source.h>
 #include <lockstep/train/config.h>
@@ -18,7 +17,6 @@ struct ResumePoint {
   StateSource tensors;
   std::vector<std::string> remarks;  ///< for users, rank 0 only: the origin, and the damaged files that were skipped
   std::string origin{};              ///< for messages, on all ranks: "the checkpoint of step 12 in out/checkpoints"
-  std::optional<UnverifiedStep> unverified{};  ///< of a state from memory: the expected result of the next step
 };
 
 /// Follows checkpoint.resume: rank 0 finds the checkpoint and compares its checksums. If all ranks see it, each reads

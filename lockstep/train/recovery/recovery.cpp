@@ -15,10 +15,7 @@ namespace lockstep::train {
 namespace {
 
 RecoveryState recovery_state_of(const Kept& kept) {
-  RecoveryState recovery_state;
-  if (kept.state) recovery_state = recovery_state_of(kept.state->state, kept.state->tensors);
-  recovery_state.unverified = kept.unverified;
-  return recovery_state;
+  return kept.state ? recovery_state_of(kept.state->state, kept.state->tensors) : RecoveryState();
 }
 
 // Each part is sent from the rank that has it to all ranks; one rank keeps the parts and assembles the whole state.
@@ -28,7 +25,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
     recovery_states.push_back(parse_shard_recovery_state(text));
   }
   auto choice = choose_shards(recovery_states);
-  if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
+  if (!choice.rank) return {std::nullopt, std::move(choice.reason)};
   const auto step = recovery_states[static_cast<std::size_t>(*choice.rank)].shared.step;
   const bool assembles = group.rank() == *choice.rank;
   std::vector<NamedTensors> by_rank;
@@ -46,7 +43,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
   }
   by_rank.clear();
   kept.state = broadcast_state(std::move(whole), group, *choice.rank);
-  return {choice.rank, std::move(choice.reason), std::nullopt};
+  return {choice.rank, std::move(choice.reason)};
 }
 
 }  // namespace
@@ -63,14 +60,12 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   } else if (choice.reason.empty()) {
     choice = agree_on_parts(kept, group);
   }
-  kept.unverified = choice.unverified;
   kept.parts.reset();
   if (choice.rank) {
     return ResumePoint{.state = kept.state->state,
                        .tensors = StateSource(kept.state->tensors),
                        .remarks = {choice.reason},
-                       .origin = "what ranks have in memory",
-                       .unverified = choice.unverified};
+                       .origin = "what ranks have in memory"};
   }
   kept.state.reset();
   if (!choice.reason.empty()) {

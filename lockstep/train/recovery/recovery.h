@@ -18,10 +18,9 @@ namespace lockstep::train {
 struct Kept {
   std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< not triggered yet
   std::optional<Checkpoint> state;                                                  ///< see Session::salvage
-  std::optional<KeptParts> parts;  ///< instead, if each rank has only parts of the state: see Session::salvage_parts
-  std::optional<UnverifiedStep> unverified;  ///< a step that was not yet compared with its repetition on all ranks
-  std::optional<int> signal;                 ///< a stop signal that arrived before the group was lost
-  std::optional<RunResult> result;           ///< the result, if this rank reached the end before the other ranks
+  std::optional<KeptParts> parts;   ///< instead, if each rank has only parts of the state: see Session::salvage_parts
+  std::optional<int> signal;        ///< a stop signal that arrived before the group was lost
+  std::optional<RunResult> result;  ///< the result, if this rank reached the end before the other ranks
 };
 
 /// Compares all ranks' states, and sends the most advanced one to all ranks (also in `kept`). nullopt, with an empty

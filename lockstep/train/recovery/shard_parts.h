@@ -75,7 +75,7 @@ struct KeptParts {
   ShardParts parts;
 };
 
-/// The recovery_state of such a state, without an unverified step.
+/// The recovery_state of such a state.
 RecoveryState recovery_state_of(const RunState& state, const NamedTensors& tensors);
 ShardRecoveryState recovery_state_of(const std::optional<KeptParts>& kept);
 
