@@ -4,9 +4,10 @@
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/sharded/rewrite.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/checkpoint/saved_run.h>
+#include <lockstep/train/checkpoint/run_state.h>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ void print_tensors(const ShardedIndex& index) {
 void print_metadata(const std::map<std::string, std::string, std::less<>>& metadata) {
   constexpr std::size_t kLongest = 200;
   for (const auto& [key, value] : metadata) {
-    if (key == train::kRunStateKey) {
+    if (key == state::kRecordKey) {
       const auto state = train::parse_run_state(value);
       fmt::print("checkpoint of a run: {} steps done, {} epochs and {} steps of the next, {} samples\n", state.step,
                  state.epoch, state.step_in_epoch, state.samples);
@@ -87,12 +88,12 @@ int inspect_file(const std::string& file, bool verify) {
   for (const auto& entry : header.entries) {
     fmt::print("{:<{}}  {:<5} [{}]\n", entry.name, longest, entry.dtype, fmt::join(entry.shape, ", "));
   }
-  if (!header.metadata.contains(train::kRunStateKey)) {
+  if (!header.metadata.contains(state::kRecordKey)) {
     fmt::print("the file is whole; it has no checksum, as it is not a checkpoint of a run\n");
   } else if (!verify) {
     fmt::print("the file is whole; --verify compares its checksum, too\n");
   } else {
-    train::require_intact(train::open_saved_run(file));
+    state::require_intact(state::open_checkpoint(file));
     fmt::print("its content has its checksum\n");
   }
   return kOk;
@@ -196,15 +197,15 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       if (!arguments->shard_size.empty()) {
         state::ShardReader reader(arguments->folder, index);
         // In a run's checkpoint, only this run uses the optimizer's state.
-        const auto* const prefix = index.metadata.contains(train::kRunStateKey) ? "model." : "";
+        const auto* const prefix = index.metadata.contains(state::kRecordKey) ? "model." : "";
         const auto size = read_shard_size(arguments->shard_size);
         const auto count = state::merge_to_shards(reader, arguments->out, size, prefix);
         fmt::print("{}: the weights of {}, in {} files\n", arguments->out, arguments->folder, count);
         return kOk;
       }
       require_writable_file(arguments->out, "--out");
-      if (index.metadata.contains(train::kRunStateKey)) {
-        train::merge_saved_run(arguments->folder, arguments->out);
+      if (index.metadata.contains(state::kRecordKey)) {
+        state::merge_checkpoint(arguments->folder, arguments->out);
       } else {
         state::ShardReader reader(arguments->folder, index);
         state::merge_sharded(reader, arguments->out, index.metadata);

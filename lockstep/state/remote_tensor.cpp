@@ -2,7 +2,7 @@
 #include <lockstep/base/sha256.h>
 #include <lockstep/state/remote_tensor.h>
 #include <lockstep/state/safetensors_stream.h>
-#include <lockstep/state/tensor_hash.h>
+#include <lockstep/state/tensors.h>
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 // The state of a module as named tensors: collection, comparison, copy back.
 #include <lockstep/base/error.h>
-#include <lockstep/state/tensor_hash.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>

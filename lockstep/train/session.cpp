@@ -5,6 +5,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/mesh_config.h>
@@ -47,7 +48,8 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
                                                     .total_steps = plan_.total_steps,
                                                     .has_batch_norm = !model_.module->buffers().empty()})),
       resumed_(kept ? std::move(kept) : find_resume_point(config, everyone_)),
-      writer_(config.checkpoint, checkpoint_folder_of(config), everyone_),
+      writer_({.keep = config.checkpoint.keep, .async = config.checkpoint.async}, checkpoint_folder_of(config),
+              everyone_),
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
@@ -78,9 +80,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
   if (begins) try_evaluation();
   if (resumed_) {
     parallel_->load_state(resumed_->tensors);
-    for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {
-      saved_callbacks_.emplace(name, resumed_->tensors.read(fmt::format("{}.{}", kCallbacksPart, name)));
-    }
+    saved_callbacks_ = resumed_->tensors.read_part(kCallbacksPart);
   }
   resumed_.reset();
   batches_ = train_data_.batches(options_.device);
@@ -226,37 +226,33 @@ NamedTensors Session::model_before_step() const {
   return model_state;
 }
 
-std::optional<KeptParts> Session::salvage_parts() {
+std::optional<KeptState> Session::salvage() {
   if (!recovers_ || !parallel_) return std::nullopt;
-  auto parts = parallel_->take_shard_parts();
-  if (!parts) return std::nullopt;
-  auto shared = model_before_step();
-  NamedTensors other;
-  for (const auto& parameter : parts->layout.parameters) shared.erase(parameter.name);
-  if (parts->shards.own.contains(kOwnBuffers)) {
-    for (const auto& buffer : model_.module->named_buffers()) other.insert(shared.extract(buffer.key()));
-  }
-  KeptParts kept{state_, {}, {}, std::move(*parts)};
-  add_part(kept.shared, "model", shared);
-  if (kept.parts.layout.parameters.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
-  add_part(kept.other, "model", other);
+  auto parts = parallel_->take_parts();
+  if (!parts && !parallel_->keeps_whole_state()) return std::nullopt;
+  auto state = state_;
+  if (points_) state.callbacks = points_->texts();
+  KeptState kept{.step = state.step,
+                 .epoch = state.epoch,
+                 .evaluations = std::ssize(state.evaluations),
+                 .record = to_json(state),
+                 .shared = {}};
+  add_part(kept.shared, "model", model_before_step());
+  if (!parts || parts->divided.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
   add_part(kept.shared, kCallbacksPart, callback_tensors());
-  if (points_) kept.state.callbacks = points_->texts();
-  for (auto* tensors : {&kept.shared, &kept.other}) {
+  if (parts) {
+    for (const auto& [name, form] : parts->divided) kept.shared.erase(name);
+    if (parts->last.own.contains(kOwnBuffers)) {
+      for (const auto& buffer : model_.module->named_buffers()) {
+        kept.unshared.insert(kept.shared.extract("model." + buffer.key()));
+      }
+    }
+    kept.parts = std::move(parts);
+  }
+  for (auto* tensors : {&kept.shared, &kept.unshared}) {
     for (auto& [name, tensor] : *tensors) tensor = tensor.detach();
   }
   return kept;
-}
-
-std::optional<Checkpoint> Session::salvage() const {
-  if (!recovers_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
-  Checkpoint checkpoint{state_, {}};
-  add_part(checkpoint.tensors, "model", model_before_step());
-  add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
-  add_part(checkpoint.tensors, kCallbacksPart, callback_tensors());
-  if (points_) checkpoint.state.callbacks = points_->texts();
-  for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
-  return checkpoint;
 }
 
 StepReport Session::train_step(const StopSignals& signals) {

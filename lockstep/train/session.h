@@ -3,16 +3,14 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/state/checkpoint_writer.h>
 #include <lockstep/train/callbacks/callback_points.h>
-#include <lockstep/train/checkpoint/checkpoint_writer.h>
-#include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
@@ -49,11 +47,9 @@ class Session final : private RunView {
 
   /// The state from which this rank can continue in another Session after a collective has failed: after the last step
   /// that this rank has completed, with tensors that share the memory of this session's. nullopt when no state is kept
-  /// (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
-  std::optional<Checkpoint> salvage() const;
-
-  /// The same if a rank has only a part of the state. Moves it out: call it once, and no other function after it.
-  std::optional<KeptParts> salvage_parts();
+  /// (no recovery), or this rank has neither all of it (see ParallelRun::keeps_whole_state) nor parts. Moves the parts
+  /// out: call it once, and no other function after it.
+  std::optional<KeptState> salvage();
 
   const RunState& state() const { return state_; }
   const RunLength& plan() const { return plan_; }

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
@@ -185,19 +186,16 @@ void Session::save_now() {
   lacks_checkpoint_ = false;
   tolerate_full_disk([this] {
     state_.callbacks = points_->texts();
-    writer_.save(state_, state_to_save());
+    writer_.save(state_.step, to_json(state_), state_to_save());
     if (finished() || asked_to_end()) writer_.finish();
   });
   points_->call("after_save", &Callback::after_save, view);
 }
 
 std::filesystem::path Session::save_checkpoint(const std::filesystem::path& folder) {
-  auto config = config_.checkpoint;
-  config.async = false;
-  config.keep = std::numeric_limits<std::int64_t>::max();
-  CheckpointWriter writer(config, folder, everyone_);
+  CheckpointWriter writer({.keep = std::numeric_limits<std::int64_t>::max()}, folder, everyone_);
   state_.callbacks = points_->texts();
-  writer.save(state_, state_to_save());
+  writer.save(state_.step, to_json(state_), state_to_save());
   writer.finish();
   return checkpoint_path(folder, state_.step);
 }

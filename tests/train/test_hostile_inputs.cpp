@@ -15,7 +15,7 @@
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/shard_index.h>
 #include <lockstep/state/sharded/index.h>
-#include <lockstep/train/checkpoint/weights_file.h>
+#include <lockstep/state/weights_file.h>
 #include <lockstep/train/config.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/rank_table.h>
@@ -163,7 +163,7 @@ TEST_F(HostileInputs, Weights) {
                                                 "\nb\n."),
                                       std::pair("version https://git-lfs", ""), std::pair("<html>", "")}) {
     expect_readable_errors("weights", before, after, {"w.pth"},
-                           [&](const std::string& text) { train::read_weights_file(write(text, "w.pth"), {}); });
+                           [&](const std::string& text) { state::read_weights_file(write(text, "w.pth"), {}); });
     expect_readable_errors("pth", before, after, {"w.pth"},
                            [&](const std::string& text) { state::load_pth(write(text, "w.pth")); });
   }

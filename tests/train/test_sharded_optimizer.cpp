@@ -1,6 +1,6 @@
 // A run with global parameters that is saved and goes on elsewhere makes the same steps.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/sharded/checkpoint.h>
 

@@ -4,10 +4,10 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/state/safetensors.h>
+#include <lockstep/state/weights_file.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/weight_differences.h>
 #include <lockstep/train/checkpoint/weights.h>
-#include <lockstep/train/checkpoint/weights_file.h>
 #include <lockstep/train/named_tensors.h>
 
 #include <fmt/ranges.h>
@@ -236,7 +236,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   if (const auto* knows = dynamic_cast<const KnowsOtherNames*>(&module)) {
     for (auto& rule : knows->other_names()) theirs.push_back(std::move(rule));
   }
-  auto file = read_weights_file(path, names);
+  auto file = read_weights_file(path, names.key, names.average);
   auto remarks = std::move(file.remarks);
   if (path != given) remarks.push_back(fmt::format("of the run in {}: {}", given.string(), path.string()));
   NamesInFile in_file(names, theirs, own, path);

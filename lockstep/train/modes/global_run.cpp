@@ -7,7 +7,7 @@
 #include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/sharded/mesh_of_tensors.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/global_run.h>
 #include <lockstep/train/modes/module_names.h>

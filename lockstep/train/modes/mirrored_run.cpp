@@ -4,7 +4,7 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/sharded/all_or_none.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
@@ -132,8 +132,8 @@ Evaluation MirroredRun::evaluate(samples::Batches& batches, EvaluationPurpose pu
 
 Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }
 
-std::optional<ShardParts> MirroredRun::take_shard_parts() {
-  auto parts = updater_.take_shard_parts();
+std::optional<KeptParts> MirroredRun::take_parts() {
+  auto parts = updater_.take_parts();
   if (!ring_) return parts;
   if (!parts) parts.emplace();
   ring_->add_to(*parts);

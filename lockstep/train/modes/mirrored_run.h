@@ -22,7 +22,7 @@ class MirroredRun final : public ParallelRun {
   void load_state(StateSource& source) override;
   NamedTensors optimizer_state() const override { return updater_.state(); }
   bool keeps_whole_state() const override { return keeps_whole_state_; }
-  std::optional<ShardParts> take_shard_parts() override;
+  std::optional<KeptParts> take_parts() override;
   std::vector<RemoteTensor> distant_tensors() override;
   SavedState with_distant(SavedState state) override;
   void finish(std::optional<int> ended_by) override;

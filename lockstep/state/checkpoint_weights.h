@@ -1,14 +1,13 @@
 // The weights in a checkpoint of a run, for models that start from them.
 #pragma once
 
-#include <lockstep/train/checkpoint/state_source.h>
-#include <lockstep/train/named_tensors.h>
+#include <lockstep/state/named_tensors.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep::state {
 
 /// Parameters and buffers of the model in a checkpoint: a folder of parts (step_00000123.sharded), the file that
 /// `lockstep checkpoint merge` makes of it, or a folder with one checkpoint, such as the folder of best_checkpoints.
@@ -18,7 +17,4 @@ namespace lockstep::train {
 NamedTensors load_checkpoint_weights(const std::filesystem::path& path, bool average,
                                      std::vector<std::string>& remarks);
 
-/// Parameters and buffers of the model in such a state.
-NamedTensors model_weights(StateSource& source);
-
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,16 +1,16 @@
 // The detection of a weights format and its reading: safetensors, torch.save, MindSpore, several files with an index,
 // folders of Hugging Face, checkpoints of a run.
-#include <lockstep/train/checkpoint/weights_file.h>
+#include <lockstep/state/weights_file.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/state/checkpoint_weights.h>
 #include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/pth/mindspore.h>
 #include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/shard_index.h>
-#include <lockstep/train/checkpoint/checkpoint_weights.h>
-#include <lockstep/train/checkpoint/saved_run.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -23,7 +23,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,31 +257,31 @@ bool is_checkpoint(const fs::path& path) {
   std::error_code unknown;
   if (fs::is_directory(path, unknown)) return true;
   return format_of_file(path) == WeightsFormat::safetensors &&
-         SafetensorsReader(path).header().metadata.contains(kRunVersionKey);
+         SafetensorsReader(path).header().metadata.contains(kVersionKey);
 }
 
 }  // namespace
 
-WeightsFile read_weights_file(const fs::path& given, const WeightNames& names) {
+WeightsFile read_weights_file(const fs::path& given, const std::string& key, bool average) {
   std::error_code unknown;
   auto path = given;
   if (fs::is_directory(path, unknown)) path = find_weights(path).value_or(path);
   const bool several = is_index(path);
   if (!several && is_checkpoint(path)) {
-    if (!names.key.empty()) {
-      wrong_file(path, "model.weights_key is '{}', and this is a checkpoint of a run, which has one model", names.key);
+    if (!key.empty()) {
+      wrong_file(path, "model.weights_key is '{}', and this is a checkpoint of a run, which has one model", key);
     }
     WeightsFile file;
-    file.tensors = load_checkpoint_weights(path, names.average, file.remarks);
+    file.tensors = load_checkpoint_weights(path, average, file.remarks);
     return file;
   }
-  if (names.average) {
+  if (average) {
     wrong_file(
         path,
         "this is not a checkpoint of a run, and model.weights_average (--average) takes the average in one; give "
         "a checkpoint, or leave that out for a file that is an average itself, such as ema.safetensors");
   }
-  return several ? ShardedFiles(path).read() : read_one_file(path, names.key);
+  return several ? ShardedFiles(path).read() : read_one_file(path, key);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

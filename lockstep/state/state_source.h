@@ -2,16 +2,16 @@
 // that it needs.
 #pragma once
 
+#include <lockstep/state/named_tensors.h>
 #include <lockstep/state/sharded/shard_reader.h>
-#include <lockstep/train/named_tensors.h>
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace lockstep::train {
+namespace lockstep::state {
 
-/// Names as in checkpoint.h. Not thread-safe. Errors of ShardReader.
+/// Names as in saved_checkpoint.h. Not thread-safe. Errors of ShardReader.
 class StateSource {
  public:
   explicit StateSource(NamedTensors in_memory);
@@ -27,6 +27,8 @@ class StateSource {
   void read(const std::string& name, const Box& box, at::Tensor& into);
   /// A whole tensor: on the CPU, or sharing the memory of the source.
   at::Tensor read(const std::string& name);
+  /// All tensors of one part, without its prefix.
+  NamedTensors read_part(std::string_view part);
 
  private:
   NamedTensors in_memory_;
@@ -34,4 +36,4 @@ class StateSource {
   NamedTensors outline_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,16 +1,16 @@
 #include <lockstep/base/error.h>
 
-#include <lockstep/train/checkpoint/shard_recovery_state.h>
+#include <lockstep/state/recovery_choice.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 using testing::HasSubstr;
 
-const ShardRecoveryState kNothing;
+const RecoveryState kNothing;
 
 // Part r after step n has the hash "r/n"; `rank` of three has its own and the copy of the one before.
 PartHashes parts(int rank, int step) {
@@ -18,36 +18,36 @@ PartHashes parts(int rank, int step) {
           std::to_string((rank + 2) % 3) + "/" + std::to_string(step)};
 }
 
-ShardRecoveryState rank_at(int rank, int step) { return {{true, step, 0, 0, "shared"}, parts(rank, step)}; }
+RecoveryState rank_at(int rank, int step) { return {true, step, 0, 0, "shared", parts(rank, step)}; }
 
-ShardRecoveryState interrupted(int rank, int step) {
+RecoveryState interrupted(int rank, int step) {
   auto recovery_state = rank_at(rank, step);
   recovery_state.next = parts(rank, step + 1);
   return recovery_state;
 }
 
-ShardRecoveryState with_shared(ShardRecoveryState recovery_state, const std::string& hash) {
-  recovery_state.shared.sha256 = hash;
+RecoveryState with_shared(RecoveryState recovery_state, const std::string& hash) {
+  recovery_state.sha256 = hash;
   return recovery_state;
 }
 
-ShardRecoveryState with_copy(ShardRecoveryState recovery_state, const std::string& hash) {
-  recovery_state.parts.copy = hash;
+RecoveryState with_copy(RecoveryState recovery_state, const std::string& hash) {
+  recovery_state.parts.value().copy = hash;
   return recovery_state;
 }
 
-ShardSource own(int rank) { return {rank, false}; }
-ShardSource copy(int rank) { return {rank, true}; }
+PartSource own(int rank) { return {rank, false}; }
+PartSource copy(int rank) { return {rank, true}; }
 
 struct PartsChoiceCase {
   const char* what;
-  std::vector<ShardRecoveryState> recovery_states;
+  std::vector<RecoveryState> recovery_states;
   std::optional<int> rank;
-  std::vector<ShardSource> sources;
+  std::vector<PartSource> sources;
   const char* words;
 };
 
-TEST(ShardRecoveryState, WhosePartsCount) {
+TEST(RecoveryStateInParts, WhosePartsCount) {
   const std::vector<PartsChoiceCase> cases = {
       {"nobody has any", {kNothing, kNothing, kNothing}, std::nullopt, {}, ""},
       {"all have theirs",
@@ -113,7 +113,7 @@ TEST(ShardRecoveryState, WhosePartsCount) {
   };
   for (const PartsChoiceCase& one : cases) {
     SCOPED_TRACE(one.what);
-    const ShardChoice choice = choose_shards(one.recovery_states);
+    const StateChoice choice = choose_state(one.recovery_states);
     EXPECT_EQ(choice.rank, one.rank);
     EXPECT_EQ(choice.sources, one.sources);
     EXPECT_THAT(choice.reason, HasSubstr(one.words));
@@ -121,14 +121,14 @@ TEST(ShardRecoveryState, WhosePartsCount) {
   }
 }
 
-TEST(ShardRecoveryState, IsReadAsItWasWritten) {
-  for (const ShardRecoveryState& recovery_state : {kNothing, rank_at(1, 1'234'567), interrupted(2, 5)}) {
-    EXPECT_EQ(parse_shard_recovery_state(to_json(recovery_state)), recovery_state);
+TEST(RecoveryStateInParts, IsReadAsItWasWritten) {
+  for (const RecoveryState& recovery_state : {kNothing, rank_at(1, 1'234'567), interrupted(2, 5)}) {
+    EXPECT_EQ(parse_recovery_state(to_json(recovery_state)), recovery_state);
   }
   for (const char* text : {"", "{}", "[1]", R"({"has_state": 1})"}) {
-    EXPECT_THROW(parse_shard_recovery_state(text), Error) << text;
+    EXPECT_THROW(parse_recovery_state(text), Error) << text;
   }
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::state

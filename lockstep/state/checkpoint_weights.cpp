@@ -1,10 +1,9 @@
 // The extraction of a model's weights, or of their average by the callback ema, from a checkpoint on disk.
 #include <lockstep/base/error.h>
-#include <lockstep/train/checkpoint/best_checkpoint.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/checkpoint/checkpoint_weights.h>
-#include <lockstep/train/checkpoint/saved_run.h>
-#include <lockstep/train/checkpoint/state_source.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/checkpoint_weights.h>
+#include <lockstep/state/saved_checkpoint.h>
+#include <lockstep/state/state_source.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -14,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 constexpr std::size_t kMostListed = 10;
@@ -47,39 +46,28 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& folder, std::ve
 /// Replaces the parameters that are averaged.
 void put_average(StateSource& source, const std::filesystem::path& path, NamedTensors& weights) {
   const auto part = fmt::format("{}.{}", kCallbacksPart, kAverageCallback);
-  const auto average = source.outline(part);
+  auto average = source.read_part(part);
   if (average.empty()) {
     throw Error(ErrorKind::data, "load_weights",
                 "this checkpoint has no average of the weights: its run did not have ema in callbacks.use; take the "
                 "trained ones, without model.weights_average (--average)",
                 {path.string(), 0});
   }
-  for (const auto& [name, outline] : average) {
-    weights.insert_or_assign(name, source.read(fmt::format("{}.{}", part, name)));
-  }
+  for (auto& [name, tensor] : average) weights.insert_or_assign(name, std::move(tensor));
 }
 
 }  // namespace
 
 NamedTensors load_checkpoint_weights(const std::filesystem::path& path, bool average,
                                      std::vector<std::string>& remarks) {
-  const auto saved = open_saved_run(checkpoint_in(path, remarks));
+  const auto saved = open_checkpoint(checkpoint_in(path, remarks));
   if (saved.is_file) require_intact(saved);
   remarks.push_back(fmt::format("the weights are {} of the checkpoint {} after step {}",
-                                average ? "the average (ema)" : "those", saved.path.string(), saved.state.step));
+                                average ? "the average (ema)" : "those", saved.path.string(), saved.step));
   StateSource source(saved.reader(Checksums::compare));
-  auto weights = model_weights(source);
+  auto weights = source.read_part("model");
   if (average) put_average(source, saved.path, weights);
   return weights;
 }
 
-NamedTensors model_weights(StateSource& source) {
-  constexpr std::string_view kModel = "model";
-  NamedTensors weights;
-  for (const auto& [name, outline] : source.outline(kModel)) {
-    weights.emplace(name, source.read(fmt::format("{}.{}", kModel, name)));
-  }
-  return weights;
-}
-
-}  // namespace lockstep::train
+}  // namespace lockstep::state

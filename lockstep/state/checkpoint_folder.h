@@ -2,7 +2,7 @@
 // of older programs.
 #pragma once
 
-#include <lockstep/train/checkpoint/saved_run.h>
+#include <lockstep/state/saved_checkpoint.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep::state {
 
 struct CheckpointFile {
   std::int64_t step = 0;
@@ -31,8 +31,8 @@ void remove_all_but(const std::filesystem::path& folder, std::int64_t keep);
 void remove_remains(const std::filesystem::path& folder) noexcept;
 
 struct FoundCheckpoint {
-  SavedRun saved;
-  std::vector<std::string> skipped;  ///< one sentence for each newer damaged checkpoint
+  SavedCheckpoint saved;
+  std::vector<std::string> remarks;  ///< one sentence for each newer damaged checkpoint
 };
 
 /// The newest intact checkpoint, which was read as a whole to verify it; nullopt when the folder has no checkpoints.
@@ -41,4 +41,17 @@ struct FoundCheckpoint {
 /// read.
 std::optional<FoundCheckpoint> find_newest_intact(const std::filesystem::path& folder);
 
-}  // namespace lockstep::train
+/// The best of several checkpoints in a folder: FOLDER/best.json, which the callback best_checkpoints writes.
+struct BestCheckpoint {
+  std::string name;    ///< in the folder
+  std::string metric;  ///< the metric of the comparison
+  double value = 0;
+};
+
+/// Writes FOLDER/best.json. Error(io).
+void note_best(const std::filesystem::path& folder, const BestCheckpoint& best);
+
+/// nullopt if there is no such file, or it cannot be read.
+std::optional<BestCheckpoint> noted_best(const std::filesystem::path& folder);
+
+}  // namespace lockstep::state

@@ -1,13 +1,14 @@
 // Reads of boxes of tensors from memory or from shard files, and outlines as meta tensors without values.
 #include <lockstep/state/safetensors_stream.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
-#include <lockstep/train/checkpoint/state_source.h>
+#include <lockstep/state/state_source.h>
+#include <lockstep/state/tensors.h>
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <utility>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 at::Tensor without_values(at::IntArrayRef sizes, at::ScalarType dtype) {
@@ -44,4 +45,10 @@ at::Tensor StateSource::read(const std::string& name) {
   return files_->read(name, whole_box(files_->index().tensors.at(name).shape));
 }
 
-}  // namespace lockstep::train
+NamedTensors StateSource::read_part(std::string_view part) {
+  NamedTensors tensors;
+  for (const auto& [name, outline] : outline(part)) tensors.emplace(name, read(fmt::format("{}.{}", part, name)));
+  return tensors;
+}
+
+}  // namespace lockstep::state

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/train/checkpoint/checkpoint_writer.h>
+#include <lockstep/state/checkpoint_writer.h>
 
 #include <fcntl.h>
 #include <torch/torch.h>
@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,12 +30,12 @@ void write_entries_to_disk(const fs::path& folder) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const CheckpointConfig& config, fs::path folder, const Group& group)
-    : config_(config), folder_(std::move(folder)), group_(group) {}
+CheckpointWriter::CheckpointWriter(const WriterOptions& options, fs::path folder, const Group& group)
+    : options_(options), folder_(std::move(folder)), group_(group) {}
 
-void CheckpointWriter::save(const RunState& state, SavedState tensors) {
+void CheckpointWriter::save(std::int64_t step, const std::string& record, SavedState tensors) {
   finish();
-  step_ = state.step;
+  step_ = step;
   auto place = checkpoint_path(folder_, step_);
   if (group_.rank() == 0) {  // before any rank writes
     remove_remains(folder_);
@@ -43,11 +43,11 @@ void CheckpointWriter::save(const RunState& state, SavedState tensors) {
     if (!fs::exists(place, unknown)) place = unfinished_path(folder_, step_);
   }
   save_ = std::make_unique<ShardedSave>(place, std::move(tensors),
-                                        SavedMetadata{{kRunVersionKey, kRunVersion}, {kRunStateKey, to_json(state)}},
-                                        config_.async ? SavedValues::copied : SavedValues::in_place);
-  writing_ = std::async(config_.async ? std::launch::async : std::launch::deferred,
+                                        SavedMetadata{{kVersionKey, kVersion}, {kRecordKey, record}},
+                                        options_.async ? SavedValues::copied : SavedValues::in_place);
+  writing_ = std::async(options_.async ? std::launch::async : std::launch::deferred,
                         [writes = save_.get()] { writes->write(); });
-  if (!config_.async) finish();
+  if (!options_.async) finish();
 }
 
 bool CheckpointWriter::is_writing() const {
@@ -65,7 +65,7 @@ void CheckpointWriter::finish_run() {
   if (group_.rank() != 0) return;
   try {
     remove_remains(folder_);
-    remove_all_but(folder_, config_.keep);
+    remove_all_but(folder_, options_.keep);
   } catch (const Error& error) {
     log_warning("{}", error.what());
   }
@@ -79,7 +79,7 @@ void CheckpointWriter::publish(std::int64_t step) const {
     if (failed) fail_with("make the checkpoint", place, failed.value());
     write_entries_to_disk(folder_);
   }
-  remove_all_but(folder_, config_.keep);
+  remove_all_but(folder_, options_.keep);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,16 +1,21 @@
 // A checkpoint folder's entries: names by step, removal by rename first, and the search for the newest intact one;
-// damaged checkpoints are renamed to .damaged, and only after an intact one is found.
+// damaged checkpoints are renamed to .damaged, and only after an intact one is found. best.json names the best of
+// several.
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/state/checkpoint_folder.h>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,6 +50,8 @@ std::string why_none(const fs::path& path) {
   if (fs::exists(status)) return "it is not a regular file";
   return is_link ? "it is a link to nothing" : "it does not exist any more";
 }
+
+constexpr const char* kNote = "best.json";
 
 struct Damaged {
   fs::path file;
@@ -139,9 +146,9 @@ std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
       continue;
     }
     try {
-      FoundCheckpoint found{open_saved_run(file.path), {}};
+      FoundCheckpoint found{open_checkpoint(file.path), {}};
       require_intact(found.saved);
-      for (const auto& newer : damaged) found.skipped.push_back(set_aside(newer));
+      for (const auto& newer : damaged) found.remarks.push_back(set_aside(newer));
       return found;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
@@ -154,4 +161,24 @@ std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
        files.size(), folder.string(), damaged.front().why);
 }
 
-}  // namespace lockstep::train
+void note_best(const std::filesystem::path& folder, const BestCheckpoint& best) {
+  // The value as text, because JSON has no NaN.
+  const nlohmann::ordered_json json{
+      {"checkpoint", best.name}, {"metric", best.metric}, {"value", fmt::format("{}", best.value)}};
+  write_file_atomically(folder / kNote, json.dump(2) + "\n");
+}
+
+std::optional<BestCheckpoint> noted_best(const std::filesystem::path& folder) {
+  const auto text = read_file(folder / kNote);
+  if (!text) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  for (const auto* key : {"checkpoint", "metric", "value"}) {
+    if (!json.contains(key) || !json[key].is_string()) return std::nullopt;
+  }
+  return BestCheckpoint{.name = json["checkpoint"],
+                        .metric = json["metric"],
+                        .value = std::strtod(json["value"].get_ref<const std::string&>().c_str(), nullptr)};
+}
+
+}  // namespace lockstep::state

@@ -1,18 +1,20 @@
-// Reading and verification of saved runs: sharded folders by their checksums, single files as an index of one shard.
+// Reading and verification of checkpoints: sharded folders by their checksums, single files as an index of one shard.
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/sharded/rewrite.h>
-#include <lockstep/state/tensor_hash.h>
-#include <lockstep/train/checkpoint/saved_run.h>
+#include <lockstep/state/tensors.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <nlohmann/json.hpp>
 
 #include <system_error>
 #include <utility>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,7 +41,7 @@ ShardedIndex index_of_file(const fs::path& file) {
   return index;
 }
 
-const std::string& find_key(const SavedRun& saved, const char* key) {
+const std::string& find_key(const SavedCheckpoint& saved, const char* key) {
   const auto found = saved.index.metadata.find(key);
   if (found == saved.index.metadata.end()) {
     damaged(saved.path, fmt::format("this is not a checkpoint of a run: its metadata has no {}", key));
@@ -48,59 +50,68 @@ const std::string& find_key(const SavedRun& saved, const char* key) {
 }
 
 /// The content of "lockstep.sha256".
-std::string hash_of_content(std::string_view state, ShardReader& reader) {
+std::string hash_of_content(std::string_view record, ShardReader& reader) {
   Sha256 of_tensors;
   for (const auto& [name, tensor] : reader.index().tensors) {
     add_to_hash(of_tensors, name, reader.read(name, whole_box(tensor.shape)));
   }
   Sha256 hash;
-  hash.update(state);
+  hash.update(record);
   hash.update(of_tensors.hex());
   return hash.hex();
 }
 
 }  // namespace
 
-ShardReader SavedRun::reader(Checksums checksums) const {
+ShardReader SavedCheckpoint::reader(Checksums checksums) const {
   return {is_file ? path.parent_path() : path, index, is_file ? Checksums::compared_already : checksums};
 }
 
-SavedRun open_saved_run(const fs::path& path) {
-  SavedRun saved{.path = path, .state = {}, .index = {}};
+SavedCheckpoint open_checkpoint(const fs::path& path) {
+  SavedCheckpoint saved{.path = path, .record = {}, .index = {}};
   std::error_code failed;
   saved.is_file = !fs::is_directory(path, failed);
   saved.index = saved.is_file ? index_of_file(path) : read_index(path);
-  if (const auto& version = find_key(saved, kRunVersionKey); version != kRunVersion) {
+  if (const auto& version = find_key(saved, kVersionKey); version != kVersion) {
     throw Error(ErrorKind::unsupported, "checkpoint",
-                fmt::format("its layout is version {}, this program reads {}", version, kRunVersion),
+                fmt::format("its layout is version {}, this program reads {}", version, kVersion),
                 {place_of_index(path).string(), 0});
   }
-  saved.state = parse_run_state(find_key(saved, kRunStateKey));
-  if (saved.is_file) find_key(saved, kRunHashKey);
+  saved.record = find_key(saved, kRecordKey);
+  saved.step = step_of(saved.record);
+  if (saved.is_file) find_key(saved, kHashKey);
   return saved;
 }
 
-void require_intact(const SavedRun& saved) {
+void require_intact(const SavedCheckpoint& saved) {
   auto reader = saved.reader(Checksums::compare);
   if (!saved.is_file) return reader.compare_all();
-  const auto hash = hash_of_content(find_key(saved, kRunStateKey), reader);
-  if (const auto& written = find_key(saved, kRunHashKey); hash != written) {
+  const auto hash = hash_of_content(saved.record, reader);
+  if (const auto& written = find_key(saved, kHashKey); hash != written) {
     damaged(saved.path, fmt::format("the file is damaged: its SHA-256 is {}, it was written with {}", hash, written));
   }
 }
 
-Checkpoint read_whole(const SavedRun& saved) {
+NamedTensors read_whole(const SavedCheckpoint& saved) {
   auto reader = saved.reader(Checksums::compared_already);
-  Checkpoint checkpoint{saved.state, {}};
+  NamedTensors tensors;
   for (const auto& [name, tensor] : saved.index.tensors) {
-    checkpoint.tensors.emplace(name, reader.read(name, whole_box(tensor.shape)));
+    tensors.emplace(name, reader.read(name, whole_box(tensor.shape)));
   }
-  return checkpoint;
+  return tensors;
+}
+
+std::int64_t step_of(const std::string& record) {
+  try {
+    return nlohmann::json::parse(record).at("step").get<std::int64_t>();
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::data, "checkpoint", "its state is not what a run writes: {}", json_mistake(error));
+  }
 }
 
 std::string fingerprint(const fs::path& path) noexcept {
   try {
-    const auto saved = open_saved_run(path);
+    const auto saved = open_checkpoint(path);
     auto text = format_index(saved.index);
     const auto folder = saved.is_file ? path.parent_path() : path;
     for (const auto& file : saved.index.files()) text += fmt::format("{}\n", fs::file_size(folder / file));
@@ -112,12 +123,12 @@ std::string fingerprint(const fs::path& path) noexcept {
   }
 }
 
-void merge_saved_run(const fs::path& folder, const fs::path& file) {
-  const auto saved = open_saved_run(folder);
+void merge_checkpoint(const fs::path& folder, const fs::path& file) {
+  const auto saved = open_checkpoint(folder);
   auto reader = saved.reader(Checksums::compare);
   auto metadata = saved.index.metadata;
-  metadata[kRunHashKey] = hash_of_content(find_key(saved, kRunStateKey), reader);
+  metadata[kHashKey] = hash_of_content(saved.record, reader);
   merge_sharded(reader, file, metadata);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,11 +1,11 @@
 #include <lockstep/base/error.h>
 
-#include <lockstep/train/checkpoint/recovery_state.h>
+#include <lockstep/state/recovery_choice.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
 
 using testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(RecoveryState, IsReadAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,15 +1,14 @@
 // The tensors of any file, or folder, of weights.
 #pragma once
 
-#include <lockstep/train/keys/weight_names.h>
-#include <lockstep/train/named_tensors.h>
+#include <lockstep/state/named_tensors.h>
 
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep::state {
 
 struct WeightsFile {
   NamedTensors tensors;  ///< on the CPU, under the file's names
@@ -20,8 +19,9 @@ struct WeightsFile {
 };
 
 /// Reads safetensors, .pth of torch.save, .ckpt of MindSpore, checkpoints of a run, and the index of several files or
-/// their folder. `names.key` and `names.average` choose a part of the file. Error(data) for another or damaged file,
-/// with its kind in the message; Error(io) for a file that cannot be read.
-WeightsFile read_weights_file(const std::filesystem::path& path, const WeightNames& names);
+/// their folder. `key` leads to the state dict in a .pth (empty: it is searched for); `average`: of a checkpoint, the
+/// average of the callback ema in place of parameters. Error(data) for another or damaged file, with its kind in the
+/// message; Error(io) for a file that cannot be read.
+WeightsFile read_weights_file(const std::filesystem::path& path, const std::string& key = {}, bool average = false);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -3,9 +3,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/checkpoint/resume.h>
-#include <lockstep/train/keys/config_keys.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/resume.h>
+#include <lockstep/state/tensors.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -13,14 +13,8 @@
 
 #include <algorithm>
 
-namespace lockstep::train {
+namespace lockstep::state {
 namespace {
-
-/// The result of rank 0's search.
-struct Found {
-  SavedRun saved;
-  std::vector<std::string> remarks;
-};
 
 void require_none_after(const std::filesystem::path& folder, std::int64_t step, std::string_view resume) {
   const auto files = list_checkpoints(folder);
@@ -32,7 +26,7 @@ void require_none_after(const std::filesystem::path& folder, std::int64_t step, 
        resume, files.front().path.string());
 }
 
-Found named(const std::filesystem::path& path, const std::filesystem::path& folder) {
+FoundCheckpoint named(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     fail(ErrorKind::config, "checkpoint.resume", "there is no file {}; give a checkpoint, or auto or none",
@@ -44,25 +38,18 @@ Found named(const std::filesystem::path& path, const std::filesystem::path& fold
          "and checkpoint.resume to auto",
          path.string());
   }
-  Found found{open_saved_run(path), {}};
+  FoundCheckpoint found{open_checkpoint(path), {}};
   require_intact(found.saved);
-  require_none_after(folder, found.saved.state.step, fmt::format("checkpoint.resume={}", path.string()));
+  require_none_after(folder, found.saved.step, fmt::format("checkpoint.resume={}", path.string()));
   return found;
 }
 
-std::optional<Found> look(const RunConfig& config) {
-  const auto folder = checkpoint_folder_of(config);
-  const auto& resume = config.checkpoint.resume;
+std::optional<FoundCheckpoint> look(const std::filesystem::path& folder, const std::string& resume) {
   if (resume == "none") {
     require_none_after(folder, -1, "checkpoint.resume=none");
     return std::nullopt;
   }
-  std::optional<Found> found;
-  if (resume != "auto") {
-    found = named(resume, folder);
-  } else if (auto newest = find_newest_intact(folder)) {
-    found = Found{std::move(newest->saved), std::move(newest->skipped)};
-  }
+  auto found = resume == "auto" ? find_newest_intact(folder) : named(resume, folder);
   if (found) found->remarks.push_back(fmt::format("going on from {}", found->saved.path.string()));
   return found;
 }
@@ -81,20 +68,20 @@ void throw_on_all(const std::optional<Error>& error, const Group& group) {
               shared[2].get<std::string>(), {shared[3].get<std::string>(), integer_of<int>(shared[4])});
 }
 
-std::string origin_of(const RunConfig& config, std::int64_t step) {
-  const auto& resume = config.checkpoint.resume;
-  return resume == "auto" ? fmt::format("the checkpoint of step {} in {}", step, checkpoint_folder_of(config).string())
+std::string origin_of(const std::filesystem::path& folder, const std::string& resume, std::int64_t step) {
+  return resume == "auto" ? fmt::format("the checkpoint of step {} in {}", step, folder.string())
                           : fmt::format("{} (step {})", resume, step);
 }
 
 }  // namespace
 
-std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
-  std::optional<Found> own;
+std::optional<ResumePoint> find_resume_point(const std::filesystem::path& folder, const std::string& resume,
+                                             const Group& group) {
+  std::optional<FoundCheckpoint> own;
   std::optional<Error> error;
   if (group.rank() == 0) {
     try {
-      own = look(config);
+      own = look(folder, resume);
     } catch (const Error& found) {
       if (found.kind() == ErrorKind::io) throw;  // of this host perhaps: another rank may become rank 0
       error = found;
@@ -106,18 +93,22 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
   auto remarks = own ? std::move(own->remarks) : std::vector<std::string>();
   const auto seen = gather_texts(fingerprint(path), group);
   if (std::ranges::all_of(seen, [&](const std::string& text) { return !text.empty() && text == seen.front(); })) {
-    const auto saved = open_saved_run(path);
-    return ResumePoint{.state = saved.state,
+    auto saved = open_checkpoint(path);
+    return ResumePoint{.step = saved.step,
+                       .record = std::move(saved.record),
                        .tensors = StateSource(saved.reader(Checksums::compared_already)),
                        .remarks = std::move(remarks),
-                       .origin = origin_of(config, saved.state.step)};
+                       .origin = origin_of(folder, resume, saved.step)};
   }
-  auto whole = broadcast_state(own ? std::optional(read_whole(own->saved)) : std::nullopt, group);
-  auto origin = origin_of(config, whole.value().state.step);
-  return ResumePoint{.state = std::move(whole->state),
-                     .tensors = StateSource(std::move(whole->tensors)),
+  auto record = share_text(own ? own->saved.record : "", group);
+  auto tensors = own ? read_whole(own->saved) : NamedTensors();
+  broadcast_tensors(tensors, group, 0);
+  const auto step = step_of(record);
+  return ResumePoint{.step = step,
+                     .record = std::move(record),
+                     .tensors = StateSource(std::move(tensors)),
                      .remarks = std::move(remarks),
-                     .origin = std::move(origin)};
+                     .origin = origin_of(folder, resume, step)};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state
