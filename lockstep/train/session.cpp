@@ -138,15 +138,11 @@ bool Session::save_is_due() const {
          due(config_.checkpoint.every_steps, state_.step);
 }
 
-// After each step. Rank 0's clock decides for all ranks; a checkpoint is complete when no rank is still writing.
+// After each step. A checkpoint is complete when no rank is still writing.
 void Session::look_after_checkpoints() {
-  const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
-  if (every.count() <= 0 && !writer_.is_under_way()) return;
-  const bool overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
-  auto said = torch::tensor({overdue ? 1 : 0, writer_.is_writing() ? 1 : 0}, torch::kInt);
-  all_reduce(said, group_);
-  if (said[0].item<int>() > 0) time_to_save_ = true;
-  if (writer_.is_under_way() && said[1].item<int>() == 0) {
+  if (!agreed_) return;
+  if (agreed_->overdue) time_to_save_ = true;
+  if (writer_.is_under_way() && !agreed_->writing) {
     tolerate_full_disk([this] { writer_.finish(); });
   }
 }
@@ -300,7 +296,8 @@ StepReport Session::train_step(const StopSignals& signals) {
   state_.samples += report.samples;
   state_.seconds += report.seconds;
   tell_of_recording();
-  follow(losses.agreed);
+  agreed_ = losses.agreed;
+  if (agreed_) follow(*agreed_);
   fault_at(FaultPlace::updated, number);
   return report;
 }

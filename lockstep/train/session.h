@@ -157,9 +157,10 @@ class Session final : private RunView {
   bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback; equal on all ranks
   bool time_to_evaluate_ = false;                   ///< requested by a callback; equal on all ranks
   bool told_of_recording_ = false;
-  bool inspected_ = false;  ///< the first loss was checked
-  bool ends_ = false;       ///< a rank received a signal
-  StepVotes asked_;         ///< requests of this rank's callbacks that are not agreed yet
+  bool inspected_ = false;           ///< the first loss was checked
+  bool ends_ = false;                ///< a rank received a signal
+  StepVotes asked_;                  ///< requests of this rank's callbacks that are not agreed yet
+  std::optional<StepVotes> agreed_;  ///< in the last step
   std::string stop_reason_;
   double lr_ = 0;
   std::optional<double> loss_;

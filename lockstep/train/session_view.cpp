@@ -63,6 +63,9 @@ SavedState Session::state_to_save() const {
 StepVotes Session::votes(const StopSignals& signals) {
   auto own = std::exchange(asked_, {});
   own.end = signals.noted().has_value();
+  const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
+  own.overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
+  own.writing = writer_.is_writing();
   return own;
 }
 
@@ -78,11 +81,11 @@ void Session::at(StepPoint point) {
 
 // Used at the end of an epoch and at evaluations, because no exchange of gradients follows at once.
 void Session::agree_on_requests() {
-  const auto own = std::exchange(asked_, {});
-  auto said = torch::tensor({int{own.stop}, int{own.save}, int{own.evaluate}}, torch::kInt);
-  all_reduce(said, group_);
-  const auto* of_all = said.data_ptr<int>();
-  follow({.end = ends_, .stop = of_all[0] > 0, .save = of_all[1] > 0, .evaluate = of_all[2] > 0});
+  Vote vote(std::exchange(asked_, {}), {}, group_);
+  vote.wait();
+  auto agreed = vote.agreed();
+  agreed.end = ends_;
+  follow(agreed);
 }
 
 void Session::follow(const StepVotes& agreed) {

@@ -123,7 +123,11 @@ StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches
   const double mean_loss = items > 0 ? loss_sum * all_samples / items : loss_sum;
   StepLosses losses{.local = mean_loss, .global = mean_loss};
   const bool finite = !request.loss_scale || (std::isfinite(mean_loss) && gradients_are_finite(*model_.module));
-  agree_on(own, !finite, losses);
+  // Each rank has its own parts of the gradients, so that they can overflow on some ranks only.
+  Vote vote(own, {finite ? 0.0 : 1.0}, group_);
+  vote.wait();
+  losses.agreed = vote.agreed();
+  losses.overflow = vote.sum(0) > 0;
   if (losses.overflow) {
     leave_out_infinite(losses);
     return losses;
@@ -139,16 +143,6 @@ StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches
   if (update_) update_->share();
   if (request.at) request.at(StepPoint::after_update);
   return losses;
-}
-
-// Combines the votes and gradient overflows of all ranks, because each rank has its own parts.
-void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const {
-  auto votes =
-      torch::tensor({int{own.end}, int{own.stop}, int{own.save}, int{own.evaluate}, int{overflow}}, torch::kInt);
-  all_reduce(votes, group_);
-  const auto* of_all = votes.data_ptr<int>();
-  losses.agreed = {of_all[0] > 0, of_all[1] > 0, of_all[2] > 0, of_all[3] > 0};
-  losses.overflow = of_all[4] > 0;
 }
 
 Evaluation GlobalRun::evaluate(samples::Batches& batches, EvaluationPurpose purpose) {

@@ -36,7 +36,6 @@ class GlobalRun final : public ParallelRun {
  private:
   /// The parameters that the optimizer updates.
   const NamedParameters& updated() const { return update_ ? update_->parts() : parameters_; }
-  void agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const;
 
   const Model& model_;
   Group group_;

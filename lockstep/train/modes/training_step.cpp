@@ -11,31 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
-
-// The sums of all ranks' losses, items and votes, which are reduced while backward runs.
-class StepSums {
- public:
-  StepSums(double loss, double items, const StepVotes& votes, const Group& group)
-      : sums_(torch::tensor(
-            {loss, items, one_if(votes.end), one_if(votes.stop), one_if(votes.save), one_if(votes.evaluate)},
-            torch::kDouble)),
-        work_(all_reduce_async(sums_, group)) {}
-
-  void wait() { work_.wait(); }
-  double loss() const { return at(0); }
-  double items() const { return at(1); }
-  StepVotes votes() const { return {.end = at(2) > 0, .stop = at(3) > 0, .save = at(4) > 0, .evaluate = at(5) > 0}; }
-
- private:
-  static double one_if(bool vote) { return vote ? 1 : 0; }
-  double at(std::int64_t index) const { return sums_[index].item<double>(); }
-
-  at::Tensor sums_;
-  Work work_;
-};
 
 // Called when the gradient of the model's first parameter is made, one of the last.
 class BackwardHook {
@@ -98,7 +77,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
   const double loss_scale = request.loss_scale.value_or(1.0);
   double own_loss = 0, own_items = 0;
   const bool meets = !options_.alone || request.want_global_loss || (request.step_in_epoch - 1) % kStepsAlone == 0;
-  std::optional<StepSums> sums;
+  std::optional<Vote> vote;  // with the sums of losses and items, while backward runs
   // Gradients become undefined and not zero, as in newer libtorch: a parameter that no rank used is then not updated.
   model_.module->zero_grad(/*set_to_none=*/true);
   for (std::int64_t i = 0; i < request.batches; ++i) {
@@ -113,7 +92,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     own_items += forwarded.items;
     if (last && request.at) request.at(StepPoint::before_backward);
     if (last && meets) {
-      sums.emplace(own_loss, own_items, request.votes ? request.votes() : StepVotes(), parallel_.group());
+      vote.emplace(request.votes ? request.votes() : StepVotes(), std::vector{own_loss, own_items}, parallel_.group());
     }
     if (last && request.forwarded) request.forwarded();
     const auto near_the_end = [&] {
@@ -130,22 +109,22 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     const double share = forwarded.items * ranks / all_samples * loss_scale;
     (share == 1.0 ? loss : loss * share).backward();
   }
-  if (sums) sums->wait();
+  if (vote) vote->wait();
   if (parallel_.group().size() == 1)
     mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
   StepLosses losses;
   if (own_items > 0) losses.local = own_loss / own_items;
-  if (sums && sums->items() > 0) losses.global = sums->loss() / sums->items();
-  if (sums) losses.agreed = sums->votes();
+  if (vote && vote->sum(1) > 0) losses.global = vote->sum(0) / vote->sum(1);
+  if (vote) losses.agreed = vote->agreed();
   if (request.loss_scale) {
     // Ranks have the same sums and gradients, so they agree without a message.
-    losses.overflow = !std::isfinite(sums->loss()) || !gradients_are_finite(*model_.module);
+    losses.overflow = !std::isfinite(vote->sum(0)) || !gradients_are_finite(*model_.module);
     leave_out_infinite(losses);
   }
   if (request.leaving) request.leaving();  // if that parameter was not used
   if (request.fault) request.fault(FaultPlace::reduced);
   if (losses.overflow) return losses;
-  const double items = options_.alone ? own_items * ranks : sums->items();
+  const double items = options_.alone ? own_items * ranks : vote->sum(1);
   const double per_item = (items > 0 ? all_samples / items : 1.0) / loss_scale;
   if (options_.update_elsewhere) options_.update_elsewhere(request.lr, per_item);
   if (per_item != 1.0) scale_gradients(*model_.module, per_item);

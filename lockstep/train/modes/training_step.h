@@ -6,6 +6,7 @@
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/updater.h>
+#include <lockstep/train/modes/votes.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,15 +14,6 @@
 #include <optional>
 
 namespace lockstep::train {
-
-/// The decisions that ranks make together with the gradients of a step: to end because of a signal, to stop, to save,
-/// to evaluate.
-struct StepVotes {
-  bool end = false;
-  bool stop = false;
-  bool save = false;
-  bool evaluate = false;
-};
 
 /// The points within a step at which callbacks are called.
 enum class StepPoint { before_backward, after_backward, before_update, after_update };
@@ -50,7 +42,7 @@ struct StepLosses {
   /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
   /// updated. The same on all ranks. Losses that are not finite are left out.
   bool overflow = false;
-  StepVotes agreed{};  ///< the votes of any rank
+  std::optional<StepVotes> agreed{};  ///< none: ranks did not vote in this step
 };
 
 /// Error(numeric) that names epoch, step and rank for a loss that is NaN or infinite.
