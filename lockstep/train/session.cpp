@@ -265,8 +265,6 @@ StepReport Session::train_step(const StopSignals& signals) {
   const auto first = state_.step_in_epoch * config_.train.accumulate;
   const auto batches = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
   for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
-  std::function<void(FaultPlace)> fault;
-  if (fault_) fault = [this, number](FaultPlace place) { fault_at(place, number); };
   lr_ = report.lr;
   const bool wants_loss = ends_sink() && is_due(config_.callbacks.metrics_every, of_sink(report));
   const auto losses = parallel_->step({.batches = batches,
@@ -277,9 +275,9 @@ StepReport Session::train_step(const StopSignals& signals) {
                                        .want_losses = ends_sink(),
                                        .votes = [&] { return votes(signals); },
                                        .at = [this](StepPoint point) { at(point); },
+                                       .watches_sending = fault_.has_value(),
                                        .epoch = report.epoch,
                                        .step_in_epoch = report.step_in_epoch,
-                                       .fault = fault,
                                        .inspect = inspection()},
                                       *batches_);
   report.local_loss = loss_ = losses.local;

@@ -72,6 +72,10 @@ StepVotes Session::votes(const StopSignals& signals) {
 void Session::at(StepPoint point) {
   RunView& view = *this;
   switch (point) {
+    case StepPoint::first_forward: return fault_at(FaultPlace::forward, state_.step + 1);
+    case StepPoint::last_forward: return;
+    case StepPoint::sending: return fault_at(FaultPlace::backward, state_.step + 1);
+    case StepPoint::reduced: return fault_at(FaultPlace::reduced, state_.step + 1);
     case StepPoint::before_backward: return points_->call("before_backward", &Callback::before_backward, view);
     case StepPoint::after_backward: return points_->call("after_backward", &Callback::after_backward, view);
     case StepPoint::before_update: return points_->call("before_update", &Callback::before_update, view);

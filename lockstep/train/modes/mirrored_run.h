@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/modes/mirrored_step.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/modes/updater.h>
@@ -37,7 +38,7 @@ class MirroredRun final : public ParallelRun {
   DataParallel parallel_;
   std::optional<ServedTables> tables_;  ///< on parameter servers
   Updater updater_;
-  TrainingStep step_;
+  MirroredStep step_;
   std::optional<RecordedStep> recorded_;  ///< in place of step_
   std::optional<std::string> why_not_recorded_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks
