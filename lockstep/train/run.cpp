@@ -10,7 +10,6 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/parameter_servers/division.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/state/remote_tensor.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/train/callbacks/console_lines.h>

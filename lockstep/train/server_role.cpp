@@ -6,7 +6,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/parameter_servers/server.h>
-#include <lockstep/state/sharded/held_by_some.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/run_model.h>

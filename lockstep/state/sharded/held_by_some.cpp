@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/safetensors_stream.h>
-#include <lockstep/state/sharded/held_by_some.h>
+#include <lockstep/state/sharded/sharded_save.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>

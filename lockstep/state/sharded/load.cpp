@@ -3,12 +3,12 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/state/checkpoint.h>
 #include <lockstep/state/safetensors_stream.h>
 #include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/state/sharded/mesh_of_tensors.h>
 #include <lockstep/state/sharded/shard_reader.h>
 
 #include <fmt/ranges.h>
@@ -92,6 +92,29 @@ void fill_all(const std::filesystem::path& folder, ShardedIndex index, const Nam
   all_or_none(group, problem_of([&] {
                 for (const auto& [name, tensor] : tensors) fill(name, tensor, read);
               }));
+}
+
+std::optional<Mesh> mesh_of_tensors(const NamedTensors& tensors) {
+  std::optional<Mesh> mesh;
+  std::string first;
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_global(tensor)) continue;
+    if (!mesh) {
+      mesh = mesh_of(tensor);
+      first = name;
+    } else if (!(*mesh == mesh_of(tensor))) {
+      fail(ErrorKind::invalid_argument, "sharded checkpoint",
+           "all tensors of a checkpoint lie on one mesh, but \"{}\" is on {} and \"{}\" on {}; use two folders", first,
+           to_string(*mesh), name, to_string(mesh_of(tensor)));
+    }
+  }
+  return mesh;
+}
+
+MeshShape shape_of(const Mesh& mesh) { return {.sizes = mesh.sizes(), .names = mesh.names()}; }
+
+Placements finished_placements(const at::Tensor& tensor, std::size_t axes) {
+  return is_global(tensor) ? global::placements_of_gradient(placements_of(tensor)) : Placements(axes);
 }
 
 void load_sharded(const std::filesystem::path& folder, const NamedTensors& tensors) {

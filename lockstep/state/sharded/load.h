@@ -1,12 +1,15 @@
-// The parts of load_sharded: each rank fills its tensors with saved values.
+// Global tensors in checkpoints: their mesh, and the parts of load_sharded, in which each rank fills its tensors with
+// saved values.
 #pragma once
 
 #include <lockstep/comm/group.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/state/named_tensors.h>
 #include <lockstep/state/sharded/index.h>
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace at {
@@ -28,5 +31,14 @@ ShardedIndex shared_index(const std::filesystem::path& folder, const Group* grou
 
 /// Compares all tensors with the index, then fills them. A collective, like shared_index. Errors of load_sharded.
 void fill_all(const std::filesystem::path& folder, ShardedIndex index, const NamedTensors& tensors, const Group* group);
+
+/// The mesh of the global tensors; nullopt where all are ordinary. Error(invalid_argument) that names two tensors on
+/// different meshes.
+std::optional<Mesh> mesh_of_tensors(const NamedTensors& tensors);
+
+MeshShape shape_of(const Mesh& mesh);
+
+/// The placements of a tensor when its partial values are reduced; an ordinary one counts as replicated on the mesh.
+Placements finished_placements(const at::Tensor& tensor, std::size_t axes);
 
 }  // namespace lockstep::state

@@ -11,7 +11,7 @@
 #include <lockstep/state/checkpoint.h>
 #include <lockstep/state/safetensors_stream.h>
 #include <lockstep/state/sharded/all_or_none.h>
-#include <lockstep/state/sharded/mesh_of_tensors.h>
+#include <lockstep/state/sharded/load.h>
 #include <lockstep/state/sharded/shard_folder.h>
 #include <lockstep/state/sharded/shard_reader.h>
 

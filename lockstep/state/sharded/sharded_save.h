@@ -41,6 +41,10 @@ struct SavedState {
   std::map<std::string, TensorInParts> in_parts;
 };
 
+/// The state that the ranks of `group` save together. Each rank passes the tensors that it holds; tensors of one name
+/// must be equal on all ranks that hold them. A collective. Error(mismatch) if shapes or dtypes of one name differ.
+SavedState held_by_some(NamedTensors own, const Group& group);
+
 /// The copies that a save makes of the tensors in its constructor.
 enum class SavedValues {
   in_place,  ///< no copies: write() reads the tensors, one after the other; they must not change until then

@@ -6,7 +6,6 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/state/sharded/mesh_of_tensors.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/global_run.h>

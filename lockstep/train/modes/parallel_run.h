@@ -4,7 +4,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/state/kept_state.h>
-#include <lockstep/state/remote_tensor.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/forward.h>

@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/state/sharded/mesh_of_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/sharded/checkpoint.h>
 

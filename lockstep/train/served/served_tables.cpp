@@ -1,6 +1,6 @@
 // The worker's client of parameter servers: gradients of tables and slices pushed after a step, values fetched back.
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/state/sharded/held_by_some.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 

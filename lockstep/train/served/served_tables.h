@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/parameter_servers/client.h>
-#include <lockstep/state/remote_tensor.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
