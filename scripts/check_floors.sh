@@ -22,12 +22,13 @@ declare -A may_include=(
   [samples]="base data"
   [models]="base compat kernels rows"
   [parameter_servers]="base rows world comm models"
-  [train]="base compat kernels rows world comm mirrored global plan data samples models parameter_servers"
-  [ocr]="base compat kernels data samples models train"
+  [state]="base comm global"
+  [train]="base compat kernels rows world comm mirrored global plan data samples models parameter_servers state"
+  [ocr]="base compat kernels data samples models state train"
   [cluster]="base world net store membership comm"
-  [runner]="base world net membership train data samples models cluster"
+  [runner]="base world net membership state train data samples models cluster"
   [operator]="base net membership cluster"
-  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models train ocr cluster runner operator"
+  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train ocr cluster runner operator"
 )
 torch_free=(base rows world net store membership doctor comm/reduction data operator)
 
@@ -38,7 +39,7 @@ folders_of() {
 }
 
 # The floors inside train/, from the lowest; "." is the files of the folder itself. A folder may include those on lower floors.
-train_floors=("keys viewers" "plugins resources weights" "pth sharded tasks" "checkpoint" "output" "optimizer recovery" "served" "modes"
+train_floors=("keys viewers" "plugins resources" "tasks" "checkpoint" "output" "optimizer recovery" "served" "modes"
   "callbacks" "configuration" "." "evaluation")
 
 status=0

@@ -27,6 +27,8 @@
 #include <lockstep/runner/trainer.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/samples/transform.h>
+#include <lockstep/state/checkpoint.h>
+#include <lockstep/state/named_tensors.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>

@@ -3,10 +3,11 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/saved_checkpoint.h>
+#include <lockstep/state/sharded/rewrite.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/checkpoint/saved_run.h>
-#include <lockstep/train/sharded/rewrite.h>
-#include <lockstep/train/weights/safetensors_stream.h>
+#include <lockstep/train/checkpoint/run_state.h>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -28,9 +29,9 @@
 namespace lockstep::cli {
 namespace {
 
-using train::MeshShape;
-using train::PlacementRule;
-using train::ShardedIndex;
+using state::MeshShape;
+using state::PlacementRule;
+using state::ShardedIndex;
 
 std::vector<std::string> parts_between(std::string_view text, char at) {
   std::vector<std::string> parts(1);
@@ -64,7 +65,7 @@ void print_tensors(const ShardedIndex& index) {
 void print_metadata(const std::map<std::string, std::string, std::less<>>& metadata) {
   constexpr std::size_t kLongest = 200;
   for (const auto& [key, value] : metadata) {
-    if (key == train::kRunStateKey) {
+    if (key == state::kRecordKey) {
       const auto state = train::parse_run_state(value);
       fmt::print("checkpoint of a run: {} steps done, {} epochs and {} steps of the next, {} samples\n", state.step,
                  state.epoch, state.step_in_epoch, state.samples);
@@ -76,7 +77,7 @@ void print_metadata(const std::map<std::string, std::string, std::less<>>& metad
 
 /// A checkpoint in one file, or any other safetensors file.
 int inspect_file(const std::string& file, bool verify) {
-  const train::SafetensorsReader reader(file);
+  const state::SafetensorsReader reader(file);
   const auto& header = reader.header();
   fmt::print("{}: {} tensors, {}, in one file\n", file, header.entries.size(),
              bytes_in_words(static_cast<std::int64_t>(header.entries.empty() ? 0 : header.entries.back().end)));
@@ -87,12 +88,12 @@ int inspect_file(const std::string& file, bool verify) {
   for (const auto& entry : header.entries) {
     fmt::print("{:<{}}  {:<5} [{}]\n", entry.name, longest, entry.dtype, fmt::join(entry.shape, ", "));
   }
-  if (!header.metadata.contains(train::kRunStateKey)) {
+  if (!header.metadata.contains(state::kRecordKey)) {
     fmt::print("the file is whole; it has no checksum, as it is not a checkpoint of a run\n");
   } else if (!verify) {
     fmt::print("the file is whole; --verify compares its checksum, too\n");
   } else {
-    train::require_intact(train::open_saved_run(file));
+    state::require_intact(state::open_checkpoint(file));
     fmt::print("its content has its checksum\n");
   }
   return kOk;
@@ -108,7 +109,7 @@ int inspect(const std::string& given, bool verify) {
          "safetensors file",
          folder);
   }
-  const auto index = train::read_index(folder);
+  const auto index = state::read_index(folder);
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : index.tensors) bytes += tensor.bytes();
   fmt::print("{}: save {} of a mesh {}: {} tensors, {}, in {} files\n", folder, index.save, to_string(index.mesh),
@@ -192,22 +193,22 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       "  lockstep checkpoint merge out/ckpt --out weights.safetensors");
   command->callback([=, &chosen] {
     chosen = [=] {
-      const auto index = train::read_index(arguments->folder);
+      const auto index = state::read_index(arguments->folder);
       if (!arguments->shard_size.empty()) {
-        train::ShardReader reader(arguments->folder, index);
+        state::ShardReader reader(arguments->folder, index);
         // In a run's checkpoint, only this run uses the optimizer's state.
-        const auto* const prefix = index.metadata.contains(train::kRunStateKey) ? "model." : "";
+        const auto* const prefix = index.metadata.contains(state::kRecordKey) ? "model." : "";
         const auto size = read_shard_size(arguments->shard_size);
-        const auto count = train::merge_to_shards(reader, arguments->out, size, prefix);
+        const auto count = state::merge_to_shards(reader, arguments->out, size, prefix);
         fmt::print("{}: the weights of {}, in {} files\n", arguments->out, arguments->folder, count);
         return kOk;
       }
       require_writable_file(arguments->out, "--out");
-      if (index.metadata.contains(train::kRunStateKey)) {
-        train::merge_saved_run(arguments->folder, arguments->out);
+      if (index.metadata.contains(state::kRecordKey)) {
+        state::merge_checkpoint(arguments->folder, arguments->out);
       } else {
-        train::ShardReader reader(arguments->folder, index);
-        train::merge_sharded(reader, arguments->out, index.metadata);
+        state::ShardReader reader(arguments->folder, index);
+        state::merge_sharded(reader, arguments->out, index.metadata);
       }
       fmt::print("{}: all tensors of {}\n", arguments->out, arguments->folder);
       return kOk;
@@ -257,10 +258,10 @@ PlacementRule read_rule(const std::string& text) {
 }
 
 int run_reshard(const ReshardArguments& arguments) {
-  const auto mesh = read_mesh(arguments, train::read_index(arguments.folder).mesh);
+  const auto mesh = read_mesh(arguments, state::read_index(arguments.folder).mesh);
   std::vector<PlacementRule> rules;
   for (const auto& text : arguments.placements) rules.push_back(read_rule(text));
-  const auto index = train::reshard(arguments.folder, arguments.out, mesh, rules);
+  const auto index = state::reshard(arguments.folder, arguments.out, mesh, rules);
   fmt::print("{}: the tensors of {}, for a mesh {}\n", arguments.out, arguments.folder, to_string(mesh));
   print_tensors(index);
   return kOk;

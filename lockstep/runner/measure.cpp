@@ -9,6 +9,7 @@
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/checkpoint/class_names.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
@@ -18,7 +19,6 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/resources/work_dir.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <fmt/format.h>
 
@@ -112,7 +112,7 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
   if (!arguments.out.empty()) {
     const std::filesystem::path folder = arguments.out;
     write_file_atomically(folder / "predictions.jsonl", lines);
-    train::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
+    state::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
                             {{"weights", arguments.weights}});
     for (const auto& [name, content] : all.files) write_file_atomically(folder / name, content);
   }

@@ -9,9 +9,11 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/parameter_servers/division.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/all_or_none.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/used.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/class_names.h>
 #include <lockstep/train/checkpoint/learned_table.h>
 #include <lockstep/train/configuration/read_config.h>
@@ -36,9 +38,6 @@
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/server_role.h>
 #include <lockstep/train/session.h>
-#include <lockstep/train/sharded/all_or_none.h>
-#include <lockstep/train/weights/remote_tensor.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
@@ -281,12 +280,9 @@ RunConfig with_scaled_rate(RunConfig config, const Group& group, Console& consol
 // State that cannot be kept is dropped: other ranks, or the newest checkpoint, have it.
 void keep_state(Kept& kept, Session& session) {
   try {
-    kept.unverified = session.unverified();
     kept.state = session.salvage();
-    kept.parts = session.salvage_parts();
   } catch (const std::exception& error) {
     kept.state.reset();
-    kept.parts.reset();
     log_error("this rank cannot keep its state: {}", error.what());
   }
 }
@@ -309,7 +305,7 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
 /// The workers' state in memory, if the servers have the matching rows.
 std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfig& config,
                                         std::optional<ResumePoint> in_memory, Kept& kept, Console& console) {
-  const auto step = in_memory ? std::optional(in_memory->state.step) : std::nullopt;
+  const auto step = in_memory ? std::optional(in_memory->step) : std::nullopt;
   const auto agreed =
       agree_with_servers(tables.everyone, tables.workers, static_cast<int>(config.parallel.server.replicas), step);
   if (!in_memory || agreed.step) return in_memory;
@@ -317,7 +313,6 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   log_warning("{}", words);
   tell(console, words);
   kept.state.reset();
-  kept.unverified.reset();
   return std::nullopt;
 }
 

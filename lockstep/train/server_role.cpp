@@ -6,7 +6,8 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/parameter_servers/server.h>
-#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/state/sharded/sharded_save.h>
+#include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/resources/runtime.h>
@@ -15,7 +16,6 @@
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/server_role.h>
-#include <lockstep/train/sharded/held_by_some.h>
 
 #include <torch/torch.h>
 
@@ -197,7 +197,7 @@ bool take_rows(const RunConfig& config, const ServedModel& model, const paramete
     for (std::size_t i = 0; i < kept->parts.size(); ++i) {
       load(resumed->tensors, kept->parts[i], [&](const auto& table, std::int64_t id) { return own.has(i, table, id); });
     }
-    kept->step = resumed->state.step;
+    kept->step = resumed->step;
   } else {
     set_first_values(model, own, *kept);
   }

@@ -1,10 +1,11 @@
 // The training loop of a rank: epochs and steps, evaluations and saves when due; and what recovery keeps: buffers of
-// before a step, the state after a loss of ranks, the comparison of a repeated step.
+// before a step, the state after a loss of ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/mesh_config.h>
@@ -47,7 +48,8 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
                                                     .total_steps = plan_.total_steps,
                                                     .has_batch_norm = !model_.module->buffers().empty()})),
       resumed_(kept ? std::move(kept) : find_resume_point(config, everyone_)),
-      writer_(config.checkpoint, checkpoint_folder_of(config), everyone_),
+      writer_({.keep = config.checkpoint.keep, .async = config.checkpoint.async}, checkpoint_folder_of(config),
+              everyone_),
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
@@ -78,10 +80,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
   if (begins) try_evaluation();
   if (resumed_) {
     parallel_->load_state(resumed_->tensors);
-    for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {
-      saved_callbacks_.emplace(name, resumed_->tensors.read(fmt::format("{}.{}", kCallbacksPart, name)));
-    }
-    unverified_ = resumed_->unverified;
+    saved_callbacks_ = resumed_->tensors.read_part(kCallbacksPart);
   }
   resumed_.reset();
   batches_ = train_data_.batches(options_.device);
@@ -139,15 +138,11 @@ bool Session::save_is_due() const {
          due(config_.checkpoint.every_steps, state_.step);
 }
 
-// After each step. Rank 0's clock decides for all ranks; a checkpoint is complete when no rank is still writing.
+// After each step. A checkpoint is complete when no rank is still writing.
 void Session::look_after_checkpoints() {
-  const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
-  if (every.count() <= 0 && !writer_.is_under_way()) return;
-  const bool overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
-  auto said = torch::tensor({overdue ? 1 : 0, writer_.is_writing() ? 1 : 0}, torch::kInt);
-  all_reduce(said, group_);
-  if (said[0].item<int>() > 0) time_to_save_ = true;
-  if (writer_.is_under_way() && said[1].item<int>() == 0) {
+  if (!agreed_) return;
+  if (agreed_->overdue) time_to_save_ = true;
+  if (writer_.is_under_way() && !agreed_->writing) {
     tolerate_full_disk([this] { writer_.finish(); });
   }
 }
@@ -227,56 +222,33 @@ NamedTensors Session::model_before_step() const {
   return model_state;
 }
 
-std::optional<KeptParts> Session::salvage_parts() {
+std::optional<KeptState> Session::salvage() {
   if (!recovers_ || !parallel_) return std::nullopt;
-  auto parts = parallel_->take_shard_parts();
-  if (!parts) return std::nullopt;
-  auto shared = model_before_step();
-  NamedTensors other;
-  for (const auto& parameter : parts->layout.parameters) shared.erase(parameter.name);
-  if (parts->shards.own.contains(kOwnBuffers)) {
-    for (const auto& buffer : model_.module->named_buffers()) other.insert(shared.extract(buffer.key()));
-  }
-  KeptParts kept{state_, {}, {}, std::move(*parts)};
-  add_part(kept.shared, "model", shared);
-  if (kept.parts.layout.parameters.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
-  add_part(kept.other, "model", other);
+  auto parts = parallel_->take_parts();
+  if (!parts && !parallel_->keeps_whole_state()) return std::nullopt;
+  auto state = state_;
+  if (points_) state.callbacks = points_->texts();
+  KeptState kept{.step = state.step,
+                 .epoch = state.epoch,
+                 .evaluations = std::ssize(state.evaluations),
+                 .record = to_json(state),
+                 .shared = {}};
+  add_part(kept.shared, "model", model_before_step());
+  if (!parts || parts->divided.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
   add_part(kept.shared, kCallbacksPart, callback_tensors());
-  if (points_) kept.state.callbacks = points_->texts();
-  for (auto* tensors : {&kept.shared, &kept.other}) {
+  if (parts) {
+    for (const auto& [name, form] : parts->divided) kept.shared.erase(name);
+    if (parts->last.own.contains(kOwnBuffers)) {
+      for (const auto& buffer : model_.module->named_buffers()) {
+        kept.unshared.insert(kept.shared.extract("model." + buffer.key()));
+      }
+    }
+    kept.parts = std::move(parts);
+  }
+  for (auto* tensors : {&kept.shared, &kept.unshared}) {
     for (auto& [name, tensor] : *tensors) tensor = tensor.detach();
   }
   return kept;
-}
-
-std::optional<Checkpoint> Session::salvage() const {
-  if (!recovers_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
-  Checkpoint checkpoint{state_, {}};
-  add_part(checkpoint.tensors, "model", model_before_step());
-  add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
-  add_part(checkpoint.tensors, kCallbacksPart, callback_tensors());
-  if (points_) checkpoint.state.callbacks = points_->texts();
-  for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
-  return checkpoint;
-}
-
-// The step has the same result on all ranks that started it from equal states. A rank with another result had an error,
-// in this step or before. The unverified step is kept until all ranks have reported equal results: else the states are
-// compared with it in the next rendezvous.
-void Session::compare_with_unverified() {
-  if (!unverified_ || unverified_->step != state_.step) return;
-  const auto own = salvage();
-  if (!own) return;
-  auto differ = torch::full({1}, sha256_of(own->tensors) == unverified_->sha256 ? 0 : 1, torch::kInt);
-  all_reduce(differ, group_, ReduceOp::max);
-  if (differ.item<int>() != 0) {
-    fail(ErrorKind::peer_lost, "recovery",
-         "step {} was repeated, and its result differs from that of rank {} on some ranks", unverified_->step,
-         unverified_->rank);
-  }
-  train::tell(console_,
-              fmt::format("step {} was repeated with the result of rank {}", unverified_->step, unverified_->rank));
-  unverified_.reset();
 }
 
 StepReport Session::train_step(const StopSignals& signals) {
@@ -293,8 +265,6 @@ StepReport Session::train_step(const StopSignals& signals) {
   const auto first = state_.step_in_epoch * config_.train.accumulate;
   const auto batches = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
   for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
-  std::function<void(FaultPlace)> fault;
-  if (fault_) fault = [this, number](FaultPlace place) { fault_at(place, number); };
   lr_ = report.lr;
   const bool wants_loss = ends_sink() && is_due(config_.callbacks.metrics_every, of_sink(report));
   const auto losses = parallel_->step({.batches = batches,
@@ -305,9 +275,9 @@ StepReport Session::train_step(const StopSignals& signals) {
                                        .want_losses = ends_sink(),
                                        .votes = [&] { return votes(signals); },
                                        .at = [this](StepPoint point) { at(point); },
+                                       .watches_sending = fault_.has_value(),
                                        .epoch = report.epoch,
                                        .step_in_epoch = report.step_in_epoch,
-                                       .fault = fault,
                                        .inspect = inspection()},
                                       *batches_);
   report.local_loss = loss_ = losses.local;
@@ -323,9 +293,9 @@ StepReport Session::train_step(const StopSignals& signals) {
   completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
-  compare_with_unverified();
   tell_of_recording();
-  follow(losses.agreed);
+  agreed_ = losses.agreed;
+  if (agreed_) follow(*agreed_);
   fault_at(FaultPlace::updated, number);
   return report;
 }

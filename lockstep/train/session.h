@@ -3,16 +3,14 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/state/checkpoint_writer.h>
 #include <lockstep/train/callbacks/callback_points.h>
-#include <lockstep/train/checkpoint/checkpoint_writer.h>
-#include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
@@ -49,14 +47,9 @@ class Session final : private RunView {
 
   /// The state from which this rank can continue in another Session after a collective has failed: after the last step
   /// that this rank has completed, with tensors that share the memory of this session's. nullopt when no state is kept
-  /// (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
-  std::optional<Checkpoint> salvage() const;
-
-  /// The same if a rank has only a part of the state. Moves it out: call it once, and no other function after it.
-  std::optional<KeptParts> salvage_parts();
-
-  /// The expected result of a repeated step, until all ranks have confirmed it.
-  const std::optional<UnverifiedStep>& unverified() const { return unverified_; }
+  /// (no recovery), or this rank has neither all of it (see ParallelRun::keeps_whole_state) nor parts. Moves the parts
+  /// out: call it once, and no other function after it.
+  std::optional<KeptState> salvage();
 
   const RunState& state() const { return state_; }
   const RunLength& plan() const { return plan_; }
@@ -121,7 +114,6 @@ class Session final : private RunView {
   void tell_of_recording();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
-  void compare_with_unverified();
   bool save_is_due() const;
   void look_after_checkpoints();
   void tolerate_full_disk(const std::function<void()>& save);
@@ -165,9 +157,10 @@ class Session final : private RunView {
   bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback; equal on all ranks
   bool time_to_evaluate_ = false;                   ///< requested by a callback; equal on all ranks
   bool told_of_recording_ = false;
-  bool inspected_ = false;  ///< the first loss was checked
-  bool ends_ = false;       ///< a rank received a signal
-  StepVotes asked_;         ///< requests of this rank's callbacks that are not agreed yet
+  bool inspected_ = false;           ///< the first loss was checked
+  bool ends_ = false;                ///< a rank received a signal
+  StepVotes asked_;                  ///< requests of this rank's callbacks that are not agreed yet
+  std::optional<StepVotes> agreed_;  ///< in the last step
   std::string stop_reason_;
   double lr_ = 0;
   std::optional<double> loss_;
@@ -180,7 +173,6 @@ class Session final : private RunView {
   bool recovers_;                              ///< the members below are kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< their values at the start of the step, if all ranks have the same
   bool in_step_ = false;
-  std::optional<UnverifiedStep> unverified_;  ///< the result of a rank that had completed the next step
   std::optional<InjectedFault>& fault_;
 };
 

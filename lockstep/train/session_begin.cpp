@@ -105,7 +105,7 @@ void Session::try_evaluation() {
 void Session::take_weights_or_state(bool from_memory) {
   if (resumed_) {
     for (const auto& remark : resumed_->remarks) train::tell(console_, remark);
-    state_ = resumed_->state;
+    state_ = parse_run_state(resumed_->record);
     if (!from_memory && may_go_on(find_changes(state_, settings_, configuration_, config_))) state_.stopped.clear();
     check_changes(from_memory);
     end_epoch_if_whole();  // a state in memory may be from before that

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
@@ -62,12 +63,19 @@ SavedState Session::state_to_save() const {
 StepVotes Session::votes(const StopSignals& signals) {
   auto own = std::exchange(asked_, {});
   own.end = signals.noted().has_value();
+  const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
+  own.overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
+  own.writing = writer_.is_writing();
   return own;
 }
 
 void Session::at(StepPoint point) {
   RunView& view = *this;
   switch (point) {
+    case StepPoint::first_forward: return fault_at(FaultPlace::forward, state_.step + 1);
+    case StepPoint::last_forward: return;
+    case StepPoint::sending: return fault_at(FaultPlace::backward, state_.step + 1);
+    case StepPoint::reduced: return fault_at(FaultPlace::reduced, state_.step + 1);
     case StepPoint::before_backward: return points_->call("before_backward", &Callback::before_backward, view);
     case StepPoint::after_backward: return points_->call("after_backward", &Callback::after_backward, view);
     case StepPoint::before_update: return points_->call("before_update", &Callback::before_update, view);
@@ -77,11 +85,11 @@ void Session::at(StepPoint point) {
 
 // Used at the end of an epoch and at evaluations, because no exchange of gradients follows at once.
 void Session::agree_on_requests() {
-  const auto own = std::exchange(asked_, {});
-  auto said = torch::tensor({int{own.stop}, int{own.save}, int{own.evaluate}}, torch::kInt);
-  all_reduce(said, group_);
-  const auto* of_all = said.data_ptr<int>();
-  follow({.end = ends_, .stop = of_all[0] > 0, .save = of_all[1] > 0, .evaluate = of_all[2] > 0});
+  Vote vote(std::exchange(asked_, {}), {}, group_);
+  vote.wait();
+  auto agreed = vote.agreed();
+  agreed.end = ends_;
+  follow(agreed);
 }
 
 void Session::follow(const StepVotes& agreed) {
@@ -185,19 +193,16 @@ void Session::save_now() {
   lacks_checkpoint_ = false;
   tolerate_full_disk([this] {
     state_.callbacks = points_->texts();
-    writer_.save(state_, state_to_save());
+    writer_.save(state_.step, to_json(state_), state_to_save());
     if (finished() || asked_to_end()) writer_.finish();
   });
   points_->call("after_save", &Callback::after_save, view);
 }
 
 std::filesystem::path Session::save_checkpoint(const std::filesystem::path& folder) {
-  auto config = config_.checkpoint;
-  config.async = false;
-  config.keep = std::numeric_limits<std::int64_t>::max();
-  CheckpointWriter writer(config, folder, everyone_);
+  CheckpointWriter writer({.keep = std::numeric_limits<std::int64_t>::max()}, folder, everyone_);
   state_.callbacks = points_->texts();
-  writer.save(state_, state_to_save());
+  writer.save(state_.step, to_json(state_), state_to_save());
   writer.finish();
   return checkpoint_path(folder, state_.step);
 }

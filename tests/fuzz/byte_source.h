@@ -1,7 +1,7 @@
 // The bytes of a fuzzer as what the readers of weights read; reading beyond their end is a finding.
 #pragma once
 
-#include <lockstep/train/pth/zip_entries.h>
+#include <lockstep/state/pth/zip_entries.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace lockstep::train {
+namespace lockstep::state {
 
 /// `data` outlives it.
 inline ByteSource fuzzed_bytes(const std::uint8_t* data, std::size_t size) {
@@ -19,4 +19,4 @@ inline ByteSource fuzzed_bytes(const std::uint8_t* data, std::size_t size) {
           }};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::state

@@ -1,7 +1,7 @@
 // Whatever bytes are taken for a checkpoint of MindSpore, reading it throws an Error or gives tensors whose pieces lie
 // in the file, do not overlap, and have the bytes that their sizes need.
 #include <lockstep/base/error.h>
-#include <lockstep/train/pth/mindspore.h>
+#include <lockstep/state/pth/mindspore.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "byte_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::train;
+  using namespace lockstep::state;
   const auto source = fuzzed_bytes(data, size);
   try {
     const auto file = read_mindspore_file(source, PthError("weights.ckpt"));

@@ -1,8 +1,8 @@
 // Whatever bytes are taken for a file of torch.save in its form before zip archives, reading it throws an Error or
 // gives storages that lie in the file behind each other, and tensors within them.
 #include <lockstep/base/error.h>
-#include <lockstep/train/pth/old_archive.h>
-#include <lockstep/train/pth/state_dict.h>
+#include <lockstep/state/pth/old_archive.h>
+#include <lockstep/state/pth/state_dict.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "byte_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::train;
+  using namespace lockstep::state;
   const auto source = fuzzed_bytes(data, size);
   try {
     const PthError wrong("weights.pth");

@@ -1,7 +1,7 @@
 // Whatever bytes are taken for a file of torch.save, reading it throws an Error or gives tensors that lie within their
 // storages, and storages that together are no larger than the file.
 #include <lockstep/base/error.h>
-#include <lockstep/train/pth/archive.h>
+#include <lockstep/state/pth/archive.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "byte_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::train;
+  using namespace lockstep::state;
   const auto source = fuzzed_bytes(data, size);
   try {
     const PthArchive archive(source, "weights.pth");

@@ -1,7 +1,7 @@
 // Whatever pickle is in a file of torch.save, reading it throws an Error or gives tensors that lie within their
 // storages. (Without the archive, whose checksums would keep the fuzzer out.)
 #include <lockstep/base/error.h>
-#include <lockstep/train/pth/state_dict.h>
+#include <lockstep/state/pth/state_dict.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace lockstep::train;
+using namespace lockstep::state;
 __extension__ using Wide = __int128;  // holds any product of two sizes
 
 bool lies_within(const StoredTensor& tensor, std::uint64_t bytes) {

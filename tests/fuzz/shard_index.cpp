@@ -1,7 +1,7 @@
 // Whatever bytes are taken for the index of weights in several files, parsing it throws an Error or gives names of
 // files that stay in its folder.
 #include <lockstep/base/error.h>
-#include <lockstep/train/weights/shard_index.h>
+#include <lockstep/state/shard_index.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace lockstep::train;
+  using namespace lockstep::state;
   try {
     const auto files = parse_shard_index({reinterpret_cast<const char*>(data), size}, "model.safetensors.index.json");
     for (const auto& [name, file] : files) {

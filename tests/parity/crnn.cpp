@@ -4,7 +4,8 @@
 // words as classes, one after the other, with their lengths.
 #include <lockstep/ocr/recognition/crnn.h>
 #include <lockstep/ocr/recognition/ctc.h>
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 
 #include <torch/torch.h>
 
@@ -28,7 +29,7 @@ void write_gradients(const nlohmann::json& job) {
   const ocr::CrnnOptions options{job.at("num_classes"), job.at("channels"), job.at("hidden")};
   const auto model = job.at("model") == "crnn_vgg7" ? ocr::crnn_vgg7(options) : ocr::crnn_resnet34(options);
   train::load_weights(*model, job.at("weights").get<std::string>());
-  const auto batch = train::load_safetensors(job.at("batch").get<std::string>());
+  const auto batch = state::load_safetensors(job.at("batch").get<std::string>());
 
   const auto logits = model->forward(batch.at("pictures"));
   const ocr::CtcTargets words{numbers_of(batch.at("classes")), numbers_of(batch.at("lengths"))};
@@ -36,13 +37,13 @@ void write_gradients(const nlohmann::json& job) {
   const auto loss = losses.mean();
   loss.backward();
 
-  train::TensorMap results = {{"logits", logits}, {"losses", losses}, {"loss", loss}};
+  state::NamedTensors results = {{"logits", logits}, {"losses", losses}, {"loss", loss}};
   for (const auto& item : model->named_parameters()) results["gradient." + item.key()] = item.value().grad();
   for (const auto& item : model->named_buffers()) results["buffer." + item.key()] = item.value();
   model->eval();
   const torch::NoGradGuard no_grad;
   results["eval_logits"] = model->forward(batch.at("pictures"));
-  train::save_safetensors(job.at("out").get<std::string>(), results);
+  state::save_safetensors(job.at("out").get<std::string>(), results);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 #include <lockstep/ocr/detection/picture_geometry.h>
 #include <lockstep/ocr/detection/text_labels.h>
 #include <lockstep/ocr/detection/word_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 
 #include <torch/torch.h>
 
@@ -25,11 +26,11 @@ namespace {
 using namespace lockstep;
 using nlohmann::json;
 
-train::TensorMap read(const json& job, const char* key) {
-  return train::load_safetensors(job.at(key).get<std::string>());
+state::NamedTensors read(const json& job, const char* key) {
+  return state::load_safetensors(job.at(key).get<std::string>());
 }
-void write(const json& job, const train::TensorMap& tensors) {
-  train::save_safetensors(job.at("out").get<std::string>(), tensors);
+void write(const json& job, const state::NamedTensors& tensors) {
+  state::save_safetensors(job.at("out").get<std::string>(), tensors);
 }
 
 void write_gradients(const json& job) {
@@ -40,10 +41,10 @@ void write_gradients(const json& job) {
   const ocr::TextTargets targets{batch.at("text"), batch.at("mask"), batch.at("threshold"), batch.at("threshold_mask")};
   const auto loss = ocr::dbnet_loss(ocr::dbnet_sums(maps, targets, {}), {});
   loss.backward();
-  train::TensorMap results = {{"probability", maps.probability},
-                              {"threshold", maps.threshold},
-                              {"binary", maps.binary},
-                              {"loss", loss.to(torch::kFloat)}};
+  state::NamedTensors results = {{"probability", maps.probability},
+                                 {"threshold", maps.threshold},
+                                 {"binary", maps.binary},
+                                 {"loss", loss.to(torch::kFloat)}};
   for (const auto& item : model.named_parameters()) results["gradient." + item.key()] = item.value().grad();
   for (const auto& item : model.named_buffers()) results["buffer." + item.key()] = item.value();
   model.eval();
@@ -79,7 +80,7 @@ void write_words(const json& job) {
 
 void write_steps(const json& job) {
   const auto given = read(job, "picture");
-  train::TensorMap results;
+  state::NamedTensors results;
   const auto after = [&](const std::string& name, const std::function<void(ocr::TextPicture&)>& step) {
     ocr::TextPicture picture{ocr::to_mat(given.at("pixels")).clone(),
                              ocr::words_of(given.at("polygons"), given.at("ignored"))};

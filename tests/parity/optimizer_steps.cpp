@@ -2,12 +2,13 @@
 //   parity_optimizer_steps JOB...
 // Each job trains its model on its batches, with the keys of the file JOB.yaml beside it. Writes OUT.json and
 // OUT.safetensors.
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/run_length.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
 
@@ -33,7 +34,7 @@ void run_job(const std::filesystem::path& file) {
   train::load_weights(*model, job.weights);
   train::freeze_parameters(*model, config.model.freeze);
   const auto optimizer = train::make_optimizer(config.optimizer, train::trainable_parameters(*model));
-  const auto batches = train::load_safetensors(job.batches);
+  const auto batches = state::load_safetensors(job.batches);
   std::vector<double> losses;
   std::vector<double> rates;
   for (std::int64_t step = 0; step < plan.total_steps; ++step) {

@@ -3,7 +3,8 @@
 //   parity_own_model WEIGHTS DATA [KEY=VALUE...]
 // Started as often as there are ranks, with torchrun's environment. The run leaves its files in system.work_dir.
 #include <lockstep/lockstep.h>
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 
 #include <torch/torch.h>
 
@@ -55,7 +56,7 @@ int run(const std::string& weights, const std::string& data, const std::vector<s
                                      return net;
                                    },
                                .task = train::make_task<TwoHeads>(both_losses),
-                               .data = {samples::from_tensors(train::load_safetensors(data)), nullptr}};
+                               .data = {samples::from_tensors(state::load_safetensors(data)), nullptr}};
   const auto* defaults = "{data: {shuffle: false}, train: {epochs: 1}, callbacks: {metrics_every: 1}}";
   Trainer trainer(program, train::parse_run_config(defaults, program, keys));
   trainer.train();

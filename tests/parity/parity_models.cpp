@@ -3,7 +3,8 @@
 //   parity_models initial JOB       writes the weights that the job's model has after torch::manual_seed
 //   parity_models load JOB          writes the weights that the job's model has after loading the job's
 //   parity_models gradients JOB     one forward and backward of the job's model; writes all that came of it
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 
 #include "parity/jobs.h"
 
@@ -14,10 +15,10 @@
 namespace {
 
 using namespace lockstep;
-using lockstep::train::TensorMap;
+using lockstep::state::NamedTensors;
 
 void copy(const std::filesystem::path& in, const std::filesystem::path& out) {
-  train::save_safetensors(out, train::load_safetensors(in), train::load_safetensors_metadata(in));
+  state::save_safetensors(out, state::load_safetensors(in), state::load_safetensors_metadata(in));
 }
 
 void write_initial_weights(const parity::Job& job) {
@@ -34,20 +35,20 @@ void write_loaded_weights(const parity::Job& job) {
 void write_gradients(const parity::Job& job) {
   const auto model = parity::make_model(job);
   train::load_weights(*model, job.weights);
-  const auto batch = train::load_safetensors(job.batch);
+  const auto batch = state::load_safetensors(job.batch);
   const auto& pictures = batch.at("pictures");
 
   const auto logits = model->forward(pictures);
   const auto loss = torch::cross_entropy_loss(logits, batch.at("labels"));
   loss.backward();
 
-  TensorMap results = {{"logits", logits}, {"loss", loss}};
+  NamedTensors results = {{"logits", logits}, {"loss", loss}};
   for (const auto& item : model->named_parameters()) results["gradient." + item.key()] = item.value().grad();
   for (const auto& item : model->named_buffers()) results["buffer." + item.key()] = item.value();
   model->eval();
   const torch::NoGradGuard no_grad;
   results["eval_logits"] = model->forward(pictures);
-  train::save_safetensors(job.out, results);
+  state::save_safetensors(job.out, results);
 }
 
 int run(std::span<char*> arguments) {

@@ -8,8 +8,8 @@
 #include <lockstep/samples/picture_steps.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
@@ -52,12 +52,12 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
     torch::set_num_threads(1);
-    train::NamedTensors results;
+    state::NamedTensors results;
     const auto source = load_config(argv[1]);
     for (const auto& job : source.root.find("jobs")->items) {
       results.emplace(text_of(job, "name"), run_job(job).contiguous());
     }
-    train::save_safetensors(argv[2], results);
+    state::save_safetensors(argv[2], results);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

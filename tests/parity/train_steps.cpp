@@ -5,8 +5,9 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
 #include "parity/odd_models.h"
@@ -76,7 +77,7 @@ std::vector<double> train_steps(const parity::Job& job, DataParallel& parallel, 
   const auto rank = parallel.group().rank();
   torch::optim::SGD optimizer(trainable_parameters(model),
                               torch::optim::SGDOptions(job.learning_rate).momentum(job.momentum));
-  const auto batches = train::load_safetensors(job.batches);
+  const auto batches = state::load_safetensors(job.batches);
   const auto pictures = batches.at("pictures").to(job.dtype == "float64" ? torch::kDouble : torch::kFloat);
   const auto& labels = batches.at("labels");
   const auto begin = rank * job.batch_size;

@@ -3,8 +3,9 @@
 
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/checkpoint/checkpoint_writer.h>
-#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/state/checkpoint_writer.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/run_state.h>
 
 #include <torch/torch.h>
 
@@ -14,34 +15,42 @@
 
 namespace lockstep::test {
 
+/// The content of a checkpoint.
+struct Checkpoint {
+  train::RunState state;
+  state::NamedTensors tensors;
+};
+
 /// The file of a whole state that data parallel runs of older programs wrote.
-inline void write_old_checkpoint(const std::filesystem::path& file, const train::Checkpoint& checkpoint) {
+inline void write_old_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {
   const auto state = train::to_json(checkpoint.state);
   Sha256 hash;
   hash.update(state);
-  hash.update(train::sha256_of(checkpoint.tensors));
-  train::save_safetensors(file, checkpoint.tensors,
+  hash.update(state::sha256_of(checkpoint.tensors));
+  state::save_safetensors(file, checkpoint.tensors,
                           {{"lockstep.checkpoint", "1"}, {"lockstep.state", state}, {"lockstep.sha256", hash.hex()}});
 }
 
 /// As a run of one rank saves it.
-inline void save_in_parts(const std::filesystem::path& folder, const train::Checkpoint& checkpoint, std::int64_t keep) {
+inline void save_in_parts(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t keep) {
   World world;
   world.rendezvous = Rendezvous::alone;
   const auto group = connect(world);
-  train::CheckpointConfig config;
-  config.keep = keep;
-  train::CheckpointWriter writer(config, folder, group);
+  state::CheckpointWriter writer({.keep = keep}, folder, group);
   writer.save(
-      checkpoint.state,
+      checkpoint.state.step, train::to_json(checkpoint.state),
       {.group = group, .mesh = {.sizes = {1}, .names = {"data"}}, .tensors = checkpoint.tensors, .in_parts = {}});
 }
 
-/// All of an intact checkpoint. Errors of open_saved_run and require_intact.
-inline train::Checkpoint load_intact(const std::filesystem::path& path) {
-  const auto saved = train::open_saved_run(path);
-  train::require_intact(saved);
-  return train::read_whole(saved);
+inline Checkpoint content_of(const state::SavedCheckpoint& saved) {
+  return {train::parse_run_state(saved.record), state::read_whole(saved)};
+}
+
+/// All of an intact checkpoint. Errors of open_checkpoint and require_intact.
+inline Checkpoint load_intact(const std::filesystem::path& path) {
+  const auto saved = state::open_checkpoint(path);
+  state::require_intact(saved);
+  return content_of(saved);
 }
 
 }  // namespace lockstep::test

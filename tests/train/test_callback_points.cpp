@@ -1,6 +1,6 @@
 // The points of callbacks, their order, their requests, and their failures.
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/callback.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/program.h>
 

@@ -2,14 +2,15 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/index.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -28,6 +29,8 @@ namespace lockstep::train {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Checkpoint;
+using test::content_of;
 using test::expect_error;
 using test::expect_words;
 using test::load_intact;
@@ -120,7 +123,7 @@ TEST_F(CheckpointTest, OneOfAnOlderProgramComesBackAsItWas) {
 
 TEST_F(CheckpointTest, MergedItIsTheFileOfAnOlderProgram) {
   save_in_parts(folder(), sample(13), 3);
-  merge_saved_run(checkpoint_path(folder(), 13), folder() / "merged");
+  merge_checkpoint(checkpoint_path(folder(), 13), folder() / "merged");
   write_old_checkpoint(folder() / "old", sample(13));
   EXPECT_EQ(bytes_of(folder() / "merged"), bytes_of(folder() / "old"));
 }
@@ -173,10 +176,10 @@ TEST_F(CheckpointTest, AMissingPartOrIndexIsFound) {
   fs::remove(checkpoint_path(folder(), 20) / kIndexName);
   const auto found = find_newest_intact(folder());
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->saved.state.step, 10);
-  ASSERT_EQ(found->skipped.size(), 2u);
-  expect_words(found->skipped[0], {"step_00000030.sharded", "is missing", "save_00000001.rank_00000"});
-  expect_words(found->skipped[1], {"step_00000020.sharded", "index.json"});
+  EXPECT_EQ(found->saved.step, 10);
+  ASSERT_EQ(found->remarks.size(), 2u);
+  expect_words(found->remarks[0], {"step_00000030.sharded", "is missing", "save_00000001.rank_00000"});
+  expect_words(found->remarks[1], {"step_00000020.sharded", "index.json"});
 }
 
 // Of another checkpoint, with tensors of other sizes.
@@ -231,12 +234,12 @@ TEST_F(CheckpointTest, DamagedOnesAreSetAsideAndNamed) {
   put_bytes(old_file(folder(), 20), "");
   const auto found = find_newest_intact(folder());
   ASSERT_TRUE(found);
-  expect_equal(read_whole(found->saved), sample(10));
+  expect_equal(content_of(found->saved), sample(10));
   EXPECT_EQ(found->saved.path, checkpoint_path(folder(), 10));
-  ASSERT_EQ(found->skipped.size(), 3u);
-  expect_words(found->skipped[0], {"step_00000040.sharded", "SHA-256"});
-  expect_words(found->skipped[1], {"step_00000030.safetensors", "SHA-256"});
-  expect_words(found->skipped[2], {"step_00000020.safetensors", "0 bytes"});
+  ASSERT_EQ(found->remarks.size(), 3u);
+  expect_words(found->remarks[0], {"step_00000040.sharded", "SHA-256"});
+  expect_words(found->remarks[1], {"step_00000030.safetensors", "SHA-256"});
+  expect_words(found->remarks[2], {"step_00000020.safetensors", "0 bytes"});
   EXPECT_EQ(steps_in(folder()), (std::vector<std::int64_t>{10}));
   EXPECT_TRUE(fs::exists(folder() / "step_00000030.safetensors.damaged"));
   EXPECT_TRUE(fs::exists(folder() / "step_00000040.sharded.damaged"));

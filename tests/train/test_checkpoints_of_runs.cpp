@@ -1,6 +1,6 @@
 // Checkpoints of runs in every mode: what the ranks save, and who goes on from it.
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/state/sharded/index.h>
+#include <lockstep/state/sharded/rewrite.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -185,7 +185,7 @@ TEST_P(RewrittenCheckpoint, GoesOnBitForBit) {
   run.run(way.ranks, way.config(run, "from", {"train.steps=5"}));
   const auto saved = checkpoint_path(folder_of(run, "from"), 5);
   const auto merged = run.folder() / "merged.safetensors", resharded = run.folder() / "resharded";
-  merge_saved_run(saved, merged);
+  merge_checkpoint(saved, merged);
   reshard(saved, resharded, {.sizes = {3, 2}, .names = {"data", "model"}},
           {{"*.weight", {Shard(0), Shard(1)}}, {"*.weight.exp_avg*", {Shard(1), Shard(0)}}});
   EXPECT_EQ(sha256_of(load_intact(merged).tensors), sha256_of(load_intact(resharded).tensors));

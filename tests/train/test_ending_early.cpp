@@ -1,5 +1,5 @@
 // Runs that are asked to end by a signal, and go on from there.
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/stop_signals.h>

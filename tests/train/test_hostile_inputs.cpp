@@ -11,12 +11,12 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
-#include <lockstep/train/checkpoint/weights_file.h>
+#include <lockstep/state/pth/load.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/shard_index.h>
+#include <lockstep/state/sharded/index.h>
+#include <lockstep/state/weights_file.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/pth/load.h>
-#include <lockstep/train/sharded/index.h>
-#include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/weights/shard_index.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/rank_table.h>
 #include <lockstep/world/slurm.h>
@@ -134,9 +134,9 @@ TEST_F(HostileInputs, JsonOfAllKinds) {
         std::pair("{\"weight_map\": {\"t\": \"../", "\"}}"), std::pair("{\"version\": \"", "\"}"),
         std::pair("{\"", "\": 1, \"a\": 2}"), std::pair("{\"a\": 1}", "")}) {
     expect_readable_errors("index", before, after, {"i.json"},
-                           [](const std::string& text) { train::parse_shard_index(text, "i.json"); });
+                           [](const std::string& text) { state::parse_shard_index(text, "i.json"); });
     expect_readable_errors("index of a sharded checkpoint", before, after, {"i.json"},
-                           [](const std::string& text) { train::parse_index(text, "i.json"); });
+                           [](const std::string& text) { state::parse_index(text, "i.json"); });
     expect_readable_errors("plan", before, after, {}, [](const std::string& text) { plan::read_plan(text, "p.json"); });
     expect_readable_errors("rank table", before, after, {"t.json"},
                            [](const std::string& text) { parse_rank_table(text, "t.json"); });
@@ -154,7 +154,7 @@ TEST_F(HostileInputs, Weights) {
         std::pair("{\"w\": {\"dtype\": \"", "\", \"shape\": [1], \"data_offsets\": [0, 4]}}"),
         std::pair("{\"w\": {\"", "\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}"), std::pair("{", "}")}) {
     expect_readable_errors("safetensors", before, after, {"w.safetensors"}, [&](const std::string& json) {
-      train::load_safetensors(write(header(json), "w.safetensors"));
+      state::load_safetensors(write(header(json), "w.safetensors"));
     });
   }
   for (const auto& [before, after] : {std::pair("", ""), std::pair("PK\x03\x04", ""),
@@ -163,9 +163,9 @@ TEST_F(HostileInputs, Weights) {
                                                 "\nb\n."),
                                       std::pair("version https://git-lfs", ""), std::pair("<html>", "")}) {
     expect_readable_errors("weights", before, after, {"w.pth"},
-                           [&](const std::string& text) { train::read_weights_file(write(text, "w.pth"), {}); });
+                           [&](const std::string& text) { state::read_weights_file(write(text, "w.pth"), {}); });
     expect_readable_errors("pth", before, after, {"w.pth"},
-                           [&](const std::string& text) { train::load_pth(write(text, "w.pth")); });
+                           [&](const std::string& text) { state::load_pth(write(text, "w.pth")); });
   }
 }
 

@@ -3,10 +3,10 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/optimizer/loss_scaler.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/run.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -143,20 +143,20 @@ std::pair<std::vector<torch::Tensor>, int> by_libtorch(std::vector<torch::Tensor
 TEST_F(OverflowOnPurpose, SkipsTheSameStepsOnAnyNumberOfRanksInAnyMode) {
   const auto start = run(1, "start", {"train.steps=1", "optimizer.lr=1e-30"});
   const auto weights_of = [&](const std::string& name) {
-    const auto tensors = train::load_safetensors(folder_.path() / name / "model.safetensors");
+    const auto tensors = state::load_safetensors(folder_.path() / name / "model.safetensors");
     return std::vector<torch::Tensor>{tensors.at("line.bias"), tensors.at("line.weight")};
   };
   // In a process of its own: those that are forked later can use autograd only if this one has not.
   const auto file = folder_.path() / "expected.safetensors";
   run_ranks(1, SmallRun::small_rank_options(), [&](Rank&) {
     const auto [weights, skipped] = by_libtorch(weights_of("start"));
-    train::save_safetensors(file,
+    state::save_safetensors(file,
                             {{"bias", weights[0].detach()},
                              {"weight", weights[1].detach()},
                              {"skipped", torch::tensor(std::int64_t{skipped})}},
                             {});
   });
-  const auto reference = train::load_safetensors(file);
+  const auto reference = state::load_safetensors(file);
   const std::vector<torch::Tensor> expected{reference.at("bias"), reference.at("weight")};
   const auto skipped = reference.at("skipped").item<std::int64_t>();
   ASSERT_GT(skipped, 2);

@@ -1,7 +1,7 @@
 // Runs that end early, in every way, and go on.
 #include <lockstep/comm/collectives.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/resources/runtime.h>

@@ -1,11 +1,11 @@
 // Whole runs on synthetic data, as real processes.
 #include <lockstep/base/config.h>
 #include <lockstep/base/process.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/resources/picture_pipeline.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

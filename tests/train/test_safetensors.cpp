@@ -5,9 +5,10 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/safetensors_header.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/weights/safetensors_header.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +68,7 @@ TEST_F(Safetensors, the_bytes_are_those_of_the_format) {
 }
 
 TEST_F(Safetensors, every_dtype_comes_back_equal) {
-  TensorMap tensors;
+  NamedTensors tensors;
   for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
                            at::kChar, at::kByte, at::kBool}) {
     tensors.emplace(at::toString(dtype), torch::tensor({0, 1, 1, 0, 100, 3}).reshape({2, 3}).to(dtype));
@@ -88,7 +89,7 @@ TEST_F(Safetensors, every_dtype_comes_back_equal) {
     EXPECT_TRUE(loaded.at(name).equal(tensor)) << name;
     EXPECT_TRUE(loaded.at(name).is_contiguous()) << name;
   }
-  EXPECT_EQ(load_safetensors_metadata(path_), (TensorMetadata{{"k", "v"}, {"ключ", "значение"}}));
+  EXPECT_EQ(load_safetensors_metadata(path_), (SavedMetadata{{"k", "v"}, {"ключ", "значение"}}));
 }
 
 TEST_F(Safetensors, a_file_without_tensors_is_fine) {
@@ -113,7 +114,7 @@ TEST_F(Safetensors, every_tensor_is_aligned_to_its_elements) {
 
 TEST_F(Safetensors, what_the_format_cannot_hold_is_refused_before_anything_is_written) {
   write_file(path_, "old");
-  const auto refused = [&](const TensorMap& tensors, const TensorMetadata& metadata = {}) {
+  const auto refused = [&](const NamedTensors& tensors, const SavedMetadata& metadata = {}) {
     return test::message_of(ErrorKind::invalid_argument, [&] { save_safetensors(path_, tensors, metadata); });
   };
   EXPECT_THAT(refused({{"c", torch::ones({1}, at::kComplexFloat)}}),

@@ -1,13 +1,13 @@
 // The callbacks that Lockstep brings: what they leave, alone and on two ranks, undisturbed and resumed.
 #include <lockstep/comm/observe.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/callbacks/metric_choice.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/weights/safetensors.h>
 #include <torch/torch.h>
 
 #include <fmt/format.h>

@@ -1,17 +1,18 @@
 // Weights from files of torch.save and under other names. pth/write_files.py says what is in the files.
 #include "base/expect_error.h"
+#include "state/pth/made_mindspore.h"
 #include "support/read_file.h"
-#include "train/pth/made_mindspore.h"
 #include "train/small_network.h"
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/state/pth/load.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/shard_index.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/pth/load.h>
-#include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/weights/shard_index.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,8 +33,8 @@ using testing::IsEmpty;
 std::filesystem::path pth(const std::string& name) { return std::filesystem::path(LOCKSTEP_PTH_FILES) / name; }
 
 /// Tensor number i of a small network counts from 10 i.
-TensorMap expected_state() {
-  TensorMap state;
+NamedTensors expected_state() {
+  NamedTensors state;
   int tens = 0;
   for (const auto* name : {"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var"}) {
     state.emplace(name, torch::arange(std::string_view(name) == "0.weight" ? 6 : 2, torch::kFloat) + tens);
@@ -44,7 +45,7 @@ TensorMap expected_state() {
   return state;
 }
 
-void expect_equal(const TensorMap& actual, const TensorMap& expected) {
+void expect_equal(const NamedTensors& actual, const NamedTensors& expected) {
   EXPECT_EQ(actual.size(), expected.size());
   for (const auto& [name, tensor] : expected) {
     ASSERT_TRUE(actual.contains(name)) << name;
@@ -55,7 +56,7 @@ void expect_equal(const TensorMap& actual, const TensorMap& expected) {
 
 TEST(PthTensors, EveryDtypeAndViewHasItsValues) {
   const auto base = torch::arange(20, torch::kFloat).reshape({4, 5});
-  TensorMap expected = {
+  NamedTensors expected = {
       {"whole", base},
       {"transposed part", base.t().slice(0, 1, 3)},
       {"every other", base.view(-1).slice(0, 3, 20, 2)},
@@ -166,7 +167,7 @@ class OtherFiles : public testing::Test {
   /// The small network in two files and their index.
   std::filesystem::path two_shards(const std::string& folder) {
     auto first = expected_state();
-    TensorMap second;
+    NamedTensors second;
     for (const auto* name : {"1.bias", "1.running_mean"}) second.insert(first.extract(name));
     std::filesystem::create_directories(folder_.path() / folder);
     save_safetensors(folder_.path() / folder / "model-00001-of-00002.safetensors", first);
@@ -314,7 +315,7 @@ class RenamedWeights : public testing::Test {
  protected:
   /// A file with a small network's tensors under other names.
   void save(const std::function<std::string(const std::string&)>& other_name) {
-    TensorMap tensors;
+    NamedTensors tensors;
     for (const auto& [name, tensor] : expected_state()) tensors.emplace(other_name(name), tensor);
     save_safetensors(path_, tensors);
   }
@@ -370,7 +371,7 @@ TEST_F(RenamedWeights, WithoutStrictnessTheRestKeepsItsValues) {
   tensors["0.weight"] = torch::zeros({2, 4});
   tensors["9.weight"] = torch::zeros({1});
   save_safetensors(path_, tensors);
-  TensorMap before;
+  NamedTensors before;
   for (const auto& [name, tensor] : test::state_of(*module_)) before.emplace(name, tensor.clone());
   const auto remarks = load_weights(*module_, path_, {.strict = false});
   EXPECT_THAT(remarks,

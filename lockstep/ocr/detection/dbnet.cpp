@@ -4,8 +4,8 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/models/residual_stage.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/keys/weight_names.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <fmt/format.h>
 

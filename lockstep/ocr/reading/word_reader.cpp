@@ -6,11 +6,11 @@
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transforms.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/keys/refused_words.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 

@@ -2,10 +2,10 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/callbacks/shipped.h>
-#include <lockstep/train/checkpoint/best_checkpoint.h>
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/resources/work_dir.h>
 
@@ -94,7 +94,7 @@ class BestCheckpoints final : public Callback {
   /// Whether a checkpoint was saved at this evaluation: another run may have left one of the same step.
   static bool is_of(const CheckpointFile& file, const Evaluation& evaluation) {
     try {
-      const auto& saved = open_saved_run(file.path).state.evaluations;
+      const auto saved = parse_run_state(open_checkpoint(file.path).record).evaluations;
       return !saved.empty() && saved.back().step == evaluation.step &&
              (saved.back().loss == evaluation.loss || (std::isnan(saved.back().loss) && std::isnan(evaluation.loss)));
     } catch (const Error&) {

@@ -1,8 +1,8 @@
 // The calls of a run's callbacks, sorted by priority, with unique names: points, state for checkpoints, error texts.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/callbacks/callback_points.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>

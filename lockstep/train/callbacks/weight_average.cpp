@@ -3,10 +3,10 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/remote_rows.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/train/callbacks/shipped.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 

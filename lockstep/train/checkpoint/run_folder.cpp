@@ -1,7 +1,7 @@
 // The choice between model.safetensors and the newest checkpoint of a run folder, by the time of writing.
-#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/state/sharded/index.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/sharded/index.h>
 
 #include <optional>
 #include <system_error>

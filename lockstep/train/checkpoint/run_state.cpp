@@ -123,4 +123,8 @@ Settings run_settings(const RunConfig& config, int shares, std::int64_t train_sa
           {"optimizer.name", config.optimizer.name}};
 }
 
+std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
+  return state::find_resume_point(checkpoint_folder_of(config), config.checkpoint.resume, group);
+}
+
 }  // namespace lockstep::train

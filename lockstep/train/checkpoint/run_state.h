@@ -1,7 +1,10 @@
 // The state of a run between two optimizer steps, except tensors.
 #pragma once
 
+#include <lockstep/comm/group.h>
+#include <lockstep/state/resume.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
 
 #include <cstdint>
@@ -50,5 +53,8 @@ Settings run_settings(const RunConfig& config, int shares, std::int64_t train_sa
 
 /// The key of the global batch in these settings.
 inline constexpr std::string_view kGlobalBatch = "global batch (data.batch_size x ranks)";
+
+/// Follows checkpoint.resume (state/resume.h): the record of the point is a RunState.
+std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
 
 }  // namespace lockstep::train

@@ -3,11 +3,12 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/weights_file.h>
 #include <lockstep/train/checkpoint/run_folder.h>
-#include <lockstep/train/checkpoint/weights_file.h>
+#include <lockstep/train/checkpoint/weight_differences.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/weights/weight_differences.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -23,13 +24,13 @@ namespace {
 
 constexpr std::size_t kMostInError = 10, kMostInLog = 1000;
 
-TensorMap state_of(const torch::nn::Module& module) {
-  TensorMap state;
+NamedTensors state_of(const torch::nn::Module& module) {
+  NamedTensors state;
   for (auto& [name, tensor] : module_state(module)) state.emplace(name, tensor);
   return state;
 }
 
-std::vector<std::string> names_of(const TensorMap& tensors) {
+std::vector<std::string> names_of(const NamedTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) names.push_back(name);
   return names;
@@ -42,7 +43,7 @@ bool is_left_out(const std::string& name, const WeightNames& names) {
 /// The module's names for names of the file, except names to leave out.
 class NamesInFile {
  public:
-  NamesInFile(const WeightNames& names, const std::vector<Rename>& theirs, const TensorMap& own,
+  NamesInFile(const WeightNames& names, const std::vector<Rename>& theirs, const NamedTensors& own,
               const std::filesystem::path& path)
       : names_(names), theirs_(theirs), own_(own), path_(path), used_(names.rename.size()) {}
 
@@ -66,7 +67,7 @@ class NamesInFile {
     return name;
   }
 
-  void require_used(const TensorMap& stored) const {
+  void require_used(const NamedTensors& stored) const {
     const auto has_prefix = [&](const auto& item) { return item.first.starts_with(names_.prefix); };
     if (!stored.empty() && std::ranges::none_of(stored, has_prefix)) {
       throw Error(ErrorKind::data, "load_weights",
@@ -115,7 +116,7 @@ class NamesInFile {
 
   const WeightNames& names_;
   const std::vector<Rename>& theirs_;
-  const TensorMap& own_;
+  const NamedTensors& own_;
   const std::filesystem::path& path_;
   std::vector<bool> used_;  // rules of names_.rename
   std::vector<std::string> seen_;
@@ -124,8 +125,8 @@ class NamesInFile {
 };
 
 /// The file's tensors under the module's names.
-TensorMap named_as_own(const TensorMap& stored, NamesInFile& names, const std::filesystem::path& path) {
-  TensorMap out;
+NamedTensors named_as_own(const NamedTensors& stored, NamesInFile& names, const std::filesystem::path& path) {
+  NamedTensors out;
   std::map<std::string, std::string> before;  // the file's name, by the new one
   for (const auto& [full, tensor] : stored) {
     const auto name = names.as_own(full);
@@ -176,7 +177,7 @@ bool is_count_of_batches(const std::string& name) {
 }
 
 // A pattern without a match is a typing error.
-void require_known(const std::vector<std::string>& except, const TensorMap& own) {
+void require_known(const std::vector<std::string>& except, const NamedTensors& own) {
   for (const auto& pattern : except) {
     if (std::ranges::any_of(own, [&](const auto& item) { return fits(item.first, pattern); })) continue;
     fail(ErrorKind::data, "load_weights",
@@ -190,7 +191,7 @@ constexpr const char* kRandomMeasured =
     "with, such as config.yaml in the folder of their run";
 
 /// Error(data) where the configuration leaves tensors of a model that is measured at random values.
-void require_none_left_out(const TensorMap& own, const WeightNames& names, const std::filesystem::path& path) {
+void require_none_left_out(const NamedTensors& own, const WeightNames& names, const std::filesystem::path& path) {
   std::vector<std::string> left;
   for (const auto& [name, tensor] : own) {
     if (is_left_out(name, names)) left.push_back(name);
@@ -222,7 +223,7 @@ void require_finite(const torch::nn::Module& module, const std::filesystem::path
 
 }  // namespace
 
-void save_weights(const torch::nn::Module& module, const std::filesystem::path& path, const TensorMetadata& metadata) {
+void save_weights(const torch::nn::Module& module, const std::filesystem::path& path, const SavedMetadata& metadata) {
   save_safetensors(path, state_of(module), metadata);
 }
 
@@ -235,7 +236,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   if (const auto* knows = dynamic_cast<const KnowsOtherNames*>(&module)) {
     for (auto& rule : knows->other_names()) theirs.push_back(std::move(rule));
   }
-  auto file = read_weights_file(path, names);
+  auto file = read_weights_file(path, names.key, names.average);
   auto remarks = std::move(file.remarks);
   if (path != given) remarks.push_back(fmt::format("of the run in {}: {}", given.string(), path.string()));
   NamesInFile in_file(names, theirs, own, path);

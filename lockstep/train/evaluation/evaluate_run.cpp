@@ -3,8 +3,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/callbacks/console_lines.h>
-#include <lockstep/train/checkpoint/checkpoint_weights.h>
-#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/evaluation/measured_model.h>
 #include <lockstep/train/keys/config_keys.h>
@@ -33,7 +32,7 @@ NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
     fail(ErrorKind::config, "checkpoint.resume", "there is no checkpoint in {}; train first, or give model.weights",
          checkpoint_folder_of(config).string());
   }
-  return model_weights(point->tensors);
+  return point->tensors.read_part("model");
 }
 
 }  // namespace lockstep::train

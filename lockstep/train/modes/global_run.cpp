@@ -4,7 +4,9 @@
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/sharded/load.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/global_run.h>
 #include <lockstep/train/modes/module_names.h>
@@ -12,9 +14,6 @@
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
 #include <lockstep/train/optimizer/freeze.h>
-#include <lockstep/train/sharded/all_or_none.h>
-#include <lockstep/train/sharded/fill.h>
-#include <lockstep/train/sharded/mesh_of_tensors.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,22 +38,6 @@ NamedTensors whole(NamedTensors tensors) {
 GradientReductionOptions reduction_options(const ParallelConfig& config) {
   return {.bucket_bytes = bytes_of_mib(config.bucket_mb), .first_bucket_bytes = bytes_of_mib(config.first_bucket_mb)};
 }
-
-/// The part of a step that needs parameters: forward and backward.
-class PrefetchedStep {
- public:
-  explicit PrefetchedStep(global::Prefetch* prefetch) : prefetch_(prefetch) {
-    if (prefetch_ != nullptr) prefetch_->begin_step();
-  }
-  ~PrefetchedStep() {
-    if (prefetch_ != nullptr) prefetch_->end_step();
-  }
-  PrefetchedStep(const PrefetchedStep&) = delete;
-  PrefetchedStep& operator=(const PrefetchedStep&) = delete;
-
- private:
-  global::Prefetch* prefetch_;
-};
 
 }  // namespace
 
@@ -83,72 +66,85 @@ GlobalRun::GlobalRun(const RunConfig& config, const Model& model, const Group& g
     prefetch_ = std::make_shared<global::Prefetch>(model_.module->parameters(), in_flight);
     mesh_.state()->set_prefetch(prefetch_);
   }
-  if (config.parallel.shard_optimizer) update_.emplace(parameters_, layout_);
+  if (config.parallel.shard_optimizer) divided_.emplace(parameters_, layout_);
   optimizer_ = make_optimizer(config.optimizer, updated());
 }
 
 GlobalRun::~GlobalRun() = default;
 
+/// The part of a step that needs parameters: forward and backward. It also ends when the step throws.
+class GlobalRun::PrefetchedStep {
+ public:
+  explicit PrefetchedStep(global::Prefetch* prefetch) : prefetch_(prefetch) {
+    if (prefetch_ != nullptr) prefetch_->begin_step();
+  }
+  ~PrefetchedStep() { end(); }
+  PrefetchedStep(const PrefetchedStep&) = delete;
+  PrefetchedStep& operator=(const PrefetchedStep&) = delete;
+
+  void end() {
+    if (auto* prefetch = std::exchange(prefetch_, nullptr)) prefetch->end_step();
+  }
+
+ private:
+  global::Prefetch* prefetch_;
+};
+
 StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches) {
-  const auto all_samples = static_cast<double>(request.samples);
-  const double loss_scale = request.loss_scale.value_or(1.0);
-  double loss_sum = 0, items = 0;
-  StepVotes own;
-  model_.module->zero_grad(/*set_to_none=*/true);
-  std::optional<PrefetchedStep> prefetched;
-  prefetched.emplace(prefetch_.get());
-  for (std::int64_t i = 0; i < request.batches; ++i) {
-    const auto forwarded = forward(model_, batches.next().value(), options_, /*measures=*/false);
-    const auto& loss = forwarded.outcome.loss;
-    if (i == 0 && request.inspect) request.inspect(loss);
-    const double share = forwarded.items / all_samples;
-    const auto value = loss.item<double>();
-    if (!std::isfinite(value) && !request.loss_scale) {
-      fail(ErrorKind::numeric, "train",
-           "epoch: {} step: {}, loss is {}; training cannot go on. A lower optimizer.lr, a warm-up or train.clip_norm "
-           "may help",
-           request.epoch, request.step_in_epoch, value);
-    }
-    loss_sum += value * share;
-    items += forwarded.items;
-    std::optional<HoldGradients> hold;  // nothing is sent for gradients before the last batch
-    if (i + 1 < request.batches) hold.emplace();
-    const bool last = i + 1 == request.batches;
-    if (last && request.at) request.at(StepPoint::before_backward);
-    if (last && request.votes) own = request.votes();
-    const double scale = share * gradient_scale_ * loss_scale;
-    (scale == 1.0 ? loss : loss * scale).backward();
-  }
-  prefetched.reset();
-  const double mean_loss = items > 0 ? loss_sum * all_samples / items : loss_sum;
-  StepLosses losses{.local = mean_loss, .global = mean_loss};
-  const bool finite = !request.loss_scale || (std::isfinite(mean_loss) && gradients_are_finite(*model_.module));
-  agree_on(own, !finite, losses);
-  if (losses.overflow) {
-    leave_out_infinite(losses);
-    return losses;
-  }
-  const double per_item = (items > 0 ? all_samples / items : 1.0) / loss_scale;
-  if (per_item != 1.0) scale_gradients(*model_.module, per_item);
-  if (request.at) request.at(StepPoint::after_backward);
-  if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
-  set_learning_rate(*optimizer_, request.lr);
-  if (update_) update_->take_gradients();
-  if (request.at) request.at(StepPoint::before_update);
-  optimizer_->step();
-  if (update_) update_->share();
-  if (request.at) request.at(StepPoint::after_update);
+  PrefetchedStep prefetched(prefetch_.get());
+  prefetched_ = &prefetched;
+  return take_step(*this, request, batches);
+}
+
+void GlobalRun::begin() { model_.module->zero_grad(/*set_to_none=*/true); }
+
+at::Tensor GlobalRun::forward(samples::Batch batch, const StepRequest& request, bool /*last*/, StepSums& own) {
+  auto forwarded = train::forward(model_, std::move(batch), options_, /*measures=*/false);
+  const auto value = forwarded.outcome.loss.item<double>();
+  if (!request.loss_scale) require_finite(value, request);
+  share_ = forwarded.items / static_cast<double>(request.samples);
+  own.loss += value * share_;
+  own.items += forwarded.items;
+  return forwarded.outcome.loss;
+}
+
+void GlobalRun::vote(const StepSums& /*own*/, const StepRequest& request) {
+  votes_ = request.votes ? request.votes() : StepVotes();
+}
+
+void GlobalRun::backward(const at::Tensor& loss, const StepRequest& request, bool last,
+                         const std::function<void()>& sending) {
+  std::optional<HoldGradients> hold;  // nothing is sent for gradients before the last batch
+  if (!last) hold.emplace();
+  if (last && sending) sending();
+  const double scale = share_ * gradient_scale_ * request.loss_scale.value_or(1.0);
+  (scale == 1.0 ? loss : loss * scale).backward();
+}
+
+StepLosses GlobalRun::reduce(StepSums& own, const StepRequest& request) {
+  prefetched_->end();
+  const double mean = own.items > 0 ? own.loss * static_cast<double>(request.samples) / own.items : own.loss;
+  // Each rank has its own parts of the gradients, so that they can overflow on some ranks only.
+  const bool finite = !request.loss_scale || (std::isfinite(mean) && gradients_are_finite(*model_.module));
+  Vote vote(votes_, {finite ? 0.0 : 1.0}, group_);
+  vote.wait();
+  StepLosses losses{.local = mean, .global = mean, .overflow = vote.sum(0) > 0, .agreed = vote.agreed()};
+  if (losses.overflow) leave_out_infinite(losses);
   return losses;
 }
 
-// Combines the votes and gradient overflows of all ranks, because each rank has its own parts.
-void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const {
-  auto votes =
-      torch::tensor({int{own.end}, int{own.stop}, int{own.save}, int{own.evaluate}, int{overflow}}, torch::kInt);
-  all_reduce(votes, group_);
-  const auto* of_all = votes.data_ptr<int>();
-  losses.agreed = {of_all[0] > 0, of_all[1] > 0, of_all[2] > 0, of_all[3] > 0};
-  losses.overflow = of_all[4] > 0;
+void GlobalRun::scale(double factor, double /*lr*/) {
+  if (factor != 1.0) scale_gradients(*model_.module, factor);
+}
+
+void GlobalRun::update(double lr, const std::function<void(StepPoint)>& at) {
+  if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
+  set_learning_rate(*optimizer_, lr);
+  if (divided_) divided_->take_gradients();
+  at(StepPoint::before_update);
+  optimizer_->step();
+  if (divided_) divided_->share();
+  at(StepPoint::after_update);
 }
 
 Evaluation GlobalRun::evaluate(samples::Batches& batches, EvaluationPurpose purpose) {
@@ -181,7 +177,7 @@ std::vector<std::string> GlobalRun::closing_words() const {
 NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }
 
 SavedState GlobalRun::state_to_save() {
-  SavedState state{.group = group_, .mesh = shape_of(mesh_), .tensors = {}, .in_parts = {}};
+  SavedState state{.group = group_, .mesh = state::shape_of(mesh_), .tensors = {}, .in_parts = {}};
   add_part(state.tensors, "model", module_state(*model_.module));
   add_part(state.tensors, "optimizer", train::optimizer_state(*optimizer_, updated()));
   return state;
@@ -198,7 +194,7 @@ void GlobalRun::load_state(StateSource& source) {
   all_or_none(&group_, problem_of([&] {
     require_module_state(*model_.module, source.outline("model"));
     for (const auto& [name, tensor] : module_state(*model_.module)) fill("model." + name, tensor, read);
-    if (update_) update_->take_values();
+    if (divided_) divided_->take_values();
     for (const auto& [name, outline] : saved) {
       const auto owner = parameters.find(std::string_view(name).substr(0, name.rfind('.')));
       // Tensors that are not divided with a parameter are read unchanged: a step counter, or a tensor that

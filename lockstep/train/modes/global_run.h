@@ -18,7 +18,7 @@ namespace lockstep::train {
 
 /// Batches, losses and gradients are those of the whole batch, so BatchNorm sees all of it, and every rank draws the
 /// same random numbers.
-class GlobalRun final : public ParallelRun {
+class GlobalRun final : public ParallelRun, private StepView {
  public:
   GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
   ~GlobalRun() override;
@@ -35,8 +35,19 @@ class GlobalRun final : public ParallelRun {
 
  private:
   /// The parameters that the optimizer updates.
-  const NamedParameters& updated() const { return update_ ? update_->parts() : parameters_; }
-  void agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const;
+  const NamedParameters& updated() const { return divided_ ? divided_->parts() : parameters_; }
+
+  class PrefetchedStep;
+
+  // One step: see StepView.
+  void begin() override;
+  at::Tensor forward(samples::Batch batch, const StepRequest& request, bool last, StepSums& own) override;
+  void vote(const StepSums& own, const StepRequest& request) override;
+  void backward(const at::Tensor& loss, const StepRequest& request, bool last,
+                const std::function<void()>& sending) override;
+  StepLosses reduce(StepSums& own, const StepRequest& request) override;
+  void scale(double factor, double lr) override;
+  void update(double lr, const std::function<void(StepPoint)>& at) override;
 
   const Model& model_;
   Group group_;
@@ -47,8 +58,11 @@ class GlobalRun final : public ParallelRun {
   double gradient_scale_;
   NamedParameters parameters_;
   std::shared_ptr<global::Prefetch> prefetch_;  ///< with a parallel.wrapper that places parameters
-  std::optional<DividedUpdate> update_;         ///< with parallel.shard_optimizer
+  std::optional<DividedUpdate> divided_;        ///< with parallel.shard_optimizer
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  PrefetchedStep* prefetched_ = nullptr;  ///< of the step under way
+  double share_ = 0;                      ///< of the last forward: its items / samples of the step
+  StepVotes votes_{};                     ///< of this rank in this step
 };
 
 }  // namespace lockstep::train

@@ -3,7 +3,8 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
@@ -11,7 +12,6 @@
 #include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/reports.h>
 #include <lockstep/train/served/table_rules.h>
-#include <lockstep/train/sharded/all_or_none.h>
 
 #include <torch/torch.h>
 
@@ -55,6 +55,18 @@ bool has_own_buffers(const RunConfig& config, const Model& model) {
   return config.parallel.buffers == "local" && !model.module->buffers().empty();
 }
 
+/// Lets the ring exchange buffers during backward.
+void watch_step(StepRequest& request, BufferRing& ring) {
+  ring.begin_step();
+  request.watches_sending = true;
+  request.at = [&ring, next = request.at](StepPoint point) {
+    if (point == StepPoint::last_forward) ring.start();
+    // The second, if the parameter whose gradient is watched was not used.
+    if (point == StepPoint::sending || point == StepPoint::reduced) ring.finish();
+    if (next) next(point);
+  };
+}
+
 std::optional<ServedTables> served(const RunConfig& config, const Model& model, std::optional<TablePlace> place) {
   if (!place) return std::nullopt;
   return ServedTables(config.parallel, *model.module, std::move(*place));
@@ -89,20 +101,12 @@ MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Grou
 
 StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batches) {
   if (recorded_ && !recorded_->why_not()) return recorded_->run(request, batches);
-  if (is_one_batch_) {
-    StepRequest of_all = request;
-    of_all.want_global_loss = true;
-    const auto of_batch = step_.run(of_all, batches);
-    return {
-        .local = of_batch.global, .global = of_batch.global, .overflow = of_batch.overflow, .agreed = of_batch.agreed};
-  }
-  if (!ring_) return step_.run(request, batches);
-  StepRequest watched = request;
-  watched.forwarded = [this] { ring_->start(); };
-  watched.leaving = [this] { ring_->finish(); };
-  ring_->begin_step();
-  const auto losses = step_.run(watched, batches);
-  ring_->end_step();
+  StepRequest own = request;
+  if (is_one_batch_) own.want_global_loss = true;
+  if (ring_) watch_step(own, *ring_);
+  auto losses = take_step(step_, own, batches);
+  if (ring_) ring_->end_step();
+  if (is_one_batch_) losses.local = losses.global;
   return losses;
 }
 
@@ -132,8 +136,8 @@ Evaluation MirroredRun::evaluate(samples::Batches& batches, EvaluationPurpose pu
 
 Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }
 
-std::optional<ShardParts> MirroredRun::take_shard_parts() {
-  auto parts = updater_.take_shard_parts();
+std::optional<KeptParts> MirroredRun::take_parts() {
+  auto parts = updater_.take_parts();
   if (!ring_) return parts;
   if (!parts) parts.emplace();
   ring_->add_to(*parts);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/modes/mirrored_step.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/modes/updater.h>
@@ -22,7 +23,7 @@ class MirroredRun final : public ParallelRun {
   void load_state(StateSource& source) override;
   NamedTensors optimizer_state() const override { return updater_.state(); }
   bool keeps_whole_state() const override { return keeps_whole_state_; }
-  std::optional<ShardParts> take_shard_parts() override;
+  std::optional<KeptParts> take_parts() override;
   std::vector<RemoteTensor> distant_tensors() override;
   SavedState with_distant(SavedState state) override;
   void finish(std::optional<int> ended_by) override;
@@ -37,7 +38,7 @@ class MirroredRun final : public ParallelRun {
   DataParallel parallel_;
   std::optional<ServedTables> tables_;  ///< on parameter servers
   Updater updater_;
-  TrainingStep step_;
+  MirroredStep step_;
   std::optional<RecordedStep> recorded_;  ///< in place of step_
   std::optional<std::string> why_not_recorded_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks

@@ -3,16 +3,15 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/samples/dataset.h>
-#include <lockstep/train/checkpoint/state_source.h>
+#include <lockstep/state/kept_state.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/reports.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/sharded/sharded_save.h>
-#include <lockstep/train/weights/remote_tensor.h>
 
 #include <cstdint>
 #include <memory>
@@ -47,7 +46,8 @@ class ParallelRun {
   /// Parameters and buffers of the whole model: the same on all ranks, and independent of the parallelism.
   virtual NamedTensors model_state() = 0;
 
-  /// The model's and the optimizer's state in the layout of the ranks, named as in checkpoint.h. Shares their memory.
+  /// The model's and the optimizer's state in the layout of the ranks, named as in saved_checkpoint.h. Shares their
+  /// memory.
   virtual SavedState state_to_save() = 0;
   /// Continues from such a state of any parallelism; each rank reads the parts that it needs. Errors have the same kind
   /// on all ranks: Error(data) if the state does not fit, and those of StateSource.
@@ -62,7 +62,7 @@ class ParallelRun {
 
   /// If every rank keeps a part of the state, and a copy of another rank's part: moves the parts out of this object,
   /// which must not be used afterwards.
-  virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
+  virtual std::optional<KeptParts> take_parts() { return std::nullopt; }
 
   /// Tensors of the model that are on parameter servers and on no rank. Every rank may read them between two steps.
   virtual std::vector<RemoteTensor> distant_tensors() { return {}; }

@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// The reason why the steps of such a run cannot be recorded; nullopt: recording may be possible (GraphedStep decides).
 std::optional<std::string> why_not_recorded(const RunConfig& config, const torch::nn::Module& module);
 
-/// One optimizer step after another, of one batch each, on a CUDA device. Results equal those of TrainingStep, except
+/// One optimizer step after another, of one batch each, on a CUDA device. Results equal those of take_step, except
 /// for the last bits. A graph has no callback points inside: the points within a step are called before and after the
 /// whole step, and changes of gradients by callbacks have no effect. Not thread-safe.
 class RecordedStep {
@@ -22,7 +22,7 @@ class RecordedStep {
   /// rank.
   RecordedStep(const Model& model, const DataParallel& parallel, Updater& updater, ForwardOptions forward);
 
-  /// As TrainingStep::run; Error(numeric) for a loss that is NaN or infinite is thrown after the update. If losses are
+  /// As take_step; Error(numeric) for a loss that is NaN or infinite is thrown after the update. If losses are
   /// not needed, the host does not wait for the device, and such a loss is found up to kMostAhead steps later.
   StepLosses run(const StepRequest& request, samples::Batches& batches);
 

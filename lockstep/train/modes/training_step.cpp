@@ -1,157 +1,58 @@
-// The data-parallel training step: forward and backward of each batch, one reduction of losses and votes during the
-// last backward, overflow check, scaling of gradients, update.
+// The training step: forward and backward of each batch, one vote, the reduction of gradients, overflow check, update.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/collectives.h>
-#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/training_step.h>
-#include <lockstep/train/optimizer/clip_gradients.h>
 
 #include <torch/torch.h>
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cmath>
-#include <utility>
 
 namespace lockstep::train {
-namespace {
 
-// The sums of all ranks' losses, items and votes, which are reduced while backward runs.
-class StepSums {
- public:
-  StepSums(double loss, double items, const StepVotes& votes, const Group& group)
-      : sums_(torch::tensor(
-            {loss, items, one_if(votes.end), one_if(votes.stop), one_if(votes.save), one_if(votes.evaluate)},
-            torch::kDouble)),
-        work_(all_reduce_async(sums_, group)) {}
-
-  void wait() { work_.wait(); }
-  double loss() const { return at(0); }
-  double items() const { return at(1); }
-  StepVotes votes() const { return {.end = at(2) > 0, .stop = at(3) > 0, .save = at(4) > 0, .evaluate = at(5) > 0}; }
-
- private:
-  static double one_if(bool vote) { return vote ? 1 : 0; }
-  double at(std::int64_t index) const { return sums_[index].item<double>(); }
-
-  at::Tensor sums_;
-  Work work_;
-};
-
-// Called when the gradient of the model's first parameter is made, one of the last.
-class BackwardHook {
- public:
-  BackwardHook(torch::nn::Module& module, const std::function<void()>& call) {
-    const auto parameters = module.parameters();
-    const auto first =
-        std::find_if(parameters.begin(), parameters.end(), [](const auto& p) { return p.requires_grad(); });
-    if (first == parameters.end()) return;
-    parameter_ = *first;
-    hook_ = parameter_.register_hook([call](const at::Tensor&) { call(); });
+StepLosses take_step(StepView& view, const StepRequest& request, samples::Batches& batches) {
+  const auto at = [&](StepPoint point) {
+    if (request.at) request.at(point);
+  };
+  std::function<void()> sending;
+  if (request.watches_sending) sending = [&] { at(StepPoint::sending); };
+  StepSums sums;
+  view.begin();
+  for (std::int64_t i = 0; i < request.batches; ++i) {
+    const bool first = i == 0, last = i + 1 == request.batches;
+    const auto loss = view.forward(batches.next().value(), request, last, sums);
+    if (first && request.inspect && loss.defined()) request.inspect(loss);
+    if (first) at(StepPoint::first_forward);
+    if (last) {
+      at(StepPoint::before_backward);
+      view.vote(sums, request);
+      at(StepPoint::last_forward);
+    }
+    view.backward(loss, request, last, sending);
   }
-  BackwardHook(const BackwardHook&) = delete;
-  BackwardHook& operator=(const BackwardHook&) = delete;
-  ~BackwardHook() {
-    if (parameter_.defined()) parameter_.remove_hook(hook_);
-  }
+  const auto losses = view.reduce(sums, request);
+  at(StepPoint::reduced);
+  if (losses.overflow) return losses;
+  const double per_item = sums.items > 0 ? static_cast<double>(request.samples) / sums.items : 1.0;
+  view.scale(per_item / request.loss_scale.value_or(1.0), request.lr);
+  at(StepPoint::after_backward);
+  view.update(request.lr, at);
+  return losses;
+}
 
- private:
-  at::Tensor parameter_;
-  unsigned hook_ = 0;
-};
-
-}  // namespace
-
-void require_finite(double loss, const StepRequest& request, int rank) {
+void require_finite(double loss, const StepRequest& request, std::optional<int> rank) {
   if (std::isfinite(loss)) return;
-  fail(ErrorKind::numeric, "train",
-       "epoch: {} step: {}, loss is {} on rank {}; training cannot go on. A lower optimizer.lr, a warm-up or "
-       "train.clip_norm may help",
-       request.epoch, request.step_in_epoch, loss, rank);
+  fail(
+      ErrorKind::numeric, "train",
+      "epoch: {} step: {}, loss is {}{}; training cannot go on. A lower optimizer.lr, a warm-up or train.clip_norm may "
+      "help",
+      request.epoch, request.step_in_epoch, loss, rank ? fmt::format(" on rank {}", *rank) : "");
 }
 
 void leave_out_infinite(StepLosses& losses) {
   for (auto* loss : {&losses.local, &losses.global}) {
     if (*loss && !std::isfinite(**loss)) loss->reset();
   }
-}
-
-TrainingStep::TrainingStep(const Model& model, DataParallel& parallel, Updater& updater, Options options)
-    : model_(model), parallel_(parallel), updater_(updater), options_(std::move(options)) {}
-
-Forwarded TrainingStep::forward_checked(samples::Batch batch, const StepRequest& request) const {
-  if (batch.count == 0) {
-    Forwarded nothing;
-    if (options_.forwards_nothing) nothing.outcome.loss = forward_nothing(model_, std::move(batch), options_.forward);
-    add_no_loss_sums(model_, options_.forward);
-    return nothing;
-  }
-  auto forwarded = forward(model_, std::move(batch), options_.forward, /*measures=*/false);
-  if (!request.loss_scale) {
-    require_finite(forwarded.outcome.loss.item<double>(), request, parallel_.group().world().rank);
-  }
-  return forwarded;
-}
-
-StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batches) {
-  const auto all_samples = static_cast<double>(request.samples);
-  const auto ranks = static_cast<double>(parallel_.group().size());
-  const double loss_scale = request.loss_scale.value_or(1.0);
-  double own_loss = 0, own_items = 0;
-  const bool meets = !options_.alone || request.want_global_loss || (request.step_in_epoch - 1) % kStepsAlone == 0;
-  std::optional<StepSums> sums;
-  // Gradients become undefined and not zero, as in newer libtorch: a parameter that no rank used is then not updated.
-  model_.module->zero_grad(/*set_to_none=*/true);
-  for (std::int64_t i = 0; i < request.batches; ++i) {
-    const bool last = i + 1 == request.batches;
-    std::optional<DataParallel::NoSync> quiet;
-    if (!last) quiet.emplace(parallel_);
-    const auto forwarded = forward_checked(batches.next().value(), request);
-    const auto& loss = forwarded.outcome.loss;
-    if (i == 0 && request.inspect && loss.defined()) request.inspect(loss);
-    if (i == 0 && request.fault) request.fault(FaultPlace::forward);
-    if (forwarded.items > 0) own_loss += loss.item<double>() * forwarded.items;
-    own_items += forwarded.items;
-    if (last && request.at) request.at(StepPoint::before_backward);
-    if (last && meets) {
-      sums.emplace(own_loss, own_items, request.votes ? request.votes() : StepVotes(), parallel_.group());
-    }
-    if (last && request.forwarded) request.forwarded();
-    const auto near_the_end = [&] {
-      if (request.leaving) request.leaving();
-      if (request.fault) request.fault(FaultPlace::backward);
-    };
-    if (!loss.defined()) {
-      if (last && request.leaving) request.leaving();
-      parallel_.backward_without_data();
-      continue;
-    }
-    std::optional<BackwardHook> hook;
-    if (last && (request.fault || request.leaving)) hook.emplace(*model_.module, near_the_end);
-    const double share = forwarded.items * ranks / all_samples * loss_scale;
-    (share == 1.0 ? loss : loss * share).backward();
-  }
-  if (sums) sums->wait();
-  if (parallel_.group().size() == 1)
-    mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
-  StepLosses losses;
-  if (own_items > 0) losses.local = own_loss / own_items;
-  if (sums && sums->items() > 0) losses.global = sums->loss() / sums->items();
-  if (sums) losses.agreed = sums->votes();
-  if (request.loss_scale) {
-    // Ranks have the same sums and gradients, so they agree without a message.
-    losses.overflow = !std::isfinite(sums->loss()) || !gradients_are_finite(*model_.module);
-    leave_out_infinite(losses);
-  }
-  if (request.leaving) request.leaving();  // if that parameter was not used
-  if (request.fault) request.fault(FaultPlace::reduced);
-  if (losses.overflow) return losses;
-  const double items = options_.alone ? own_items * ranks : sums->items();
-  const double per_item = (items > 0 ? all_samples / items : 1.0) / loss_scale;
-  if (options_.update_elsewhere) options_.update_elsewhere(request.lr, per_item);
-  if (per_item != 1.0) scale_gradients(*model_.module, per_item);
-  if (request.at) request.at(StepPoint::after_backward);
-  updater_.step(request.lr, options_.clip_norm, request.at);
-  return losses;
 }
 
 }  // namespace lockstep::train

@@ -1,30 +1,27 @@
 // One optimizer step: forward and backward of this rank's batches, and the update.
 #pragma once
 
-#include <lockstep/base/injected_fault.h>
-#include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/modes/forward.h>
-#include <lockstep/train/modes/updater.h>
+#include <lockstep/train/modes/votes.h>
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 
 namespace lockstep::train {
 
-/// The decisions that ranks make together with the gradients of a step: to end because of a signal, to stop, to save,
-/// to evaluate.
-struct StepVotes {
-  bool end = false;
-  bool stop = false;
-  bool save = false;
-  bool evaluate = false;
+/// The points within a step, in their order. Those of callbacks are the four around backward and update.
+enum class StepPoint {
+  first_forward,  ///< after the forward of the first batch
+  before_backward,
+  last_forward,    ///< after the last forward, when ranks vote
+  sending,         ///< before the last gradients of this rank are sent, if StepRequest::watches_sending
+  reduced,         ///< when all gradients are there
+  after_backward,  ///< the gradients are those of the mean loss
+  before_update,
+  after_update,
 };
-
-/// The points within a step at which callbacks are called.
-enum class StepPoint { before_backward, after_backward, before_update, after_update };
 
 struct StepRequest {
   std::int64_t batches = 1;  ///< of each rank in this step
@@ -36,12 +33,10 @@ struct StepRequest {
   bool want_losses = true;
   std::function<StepVotes()> votes{};   ///< of this rank, called before the step's last backward; empty: none
   std::function<void(StepPoint)> at{};  ///< called at these points, if there is one
-  std::int64_t epoch = 0;               ///< for messages: both count from 1
+  bool watches_sending = false;
+  std::int64_t epoch = 0;  ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
-  std::function<void(FaultPlace)> fault{};                ///< called at forward, backward and reduced, if there is one
-  std::function<void()> forwarded{};                      ///< called after the last forward, if there is one
   std::function<void(const at::Tensor& loss)> inspect{};  ///< called with the loss of the first batch, if there is one
-  std::function<void()> leaving{};  ///< called before the last gradients of this rank are sent, perhaps twice
 };
 
 struct StepLosses {
@@ -50,51 +45,49 @@ struct StepLosses {
   /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
   /// updated. The same on all ranks. Losses that are not finite are left out.
   bool overflow = false;
-  StepVotes agreed{};  ///< the votes of any rank
+  std::optional<StepVotes> agreed{};  ///< none: ranks did not vote in this step
 };
 
+/// What one rank adds to the losses of a step.
+struct StepSums {
+  double loss = 0;
+  double items = 0;
+};
+
+/// What differs in a step between the views: mirrored_step.h and global_run.h.
+class StepView {
+ public:
+  virtual ~StepView() = default;
+
+  /// Removes the gradients of the step before.
+  virtual void begin() = 0;
+  /// One forward, added to `own`. The loss is undefined where there is nothing for backward. Error(numeric) naming
+  /// epoch and step when it is NaN or infinite and there is no loss scale.
+  virtual at::Tensor forward(samples::Batch batch, const StepRequest& request, bool last, StepSums& own) = 0;
+  /// Called before the last backward with the sums of all batches.
+  virtual void vote(const StepSums& own, const StepRequest& request) = 0;
+  /// The backward of the batch whose forward came last. The last one exchanges the gradients of all; `sending` is then
+  /// called before the last of them, if it is not empty.
+  virtual void backward(const at::Tensor& loss, const StepRequest& request, bool last,
+                        const std::function<void()>& sending) = 0;
+  /// Waits for gradients and votes. `own.items` becomes the number of items that the gradients are to be divided by.
+  virtual StepLosses reduce(StepSums& own, const StepRequest& request) = 0;
+  /// Multiplies all gradients by `factor`.
+  virtual void scale(double factor, double lr) = 0;
+  virtual void update(double lr, const std::function<void(StepPoint)>& at) = 0;
+};
+
+/// The step of both views. The gradient is that of the mean loss over the items (Outcome::items) of all batches of all
+/// ranks. With S samples and I items in all of them, each batch's mean loss is scaled by its items / S before backward,
+/// and where I is not S the gradients are scaled by S / I before the update. So ranks with fewer samples, or none, have
+/// the weight of their samples. Without parallel.gradients_mean the gradient is `ranks` times larger. A loss scale is
+/// one more factor, which is removed together with S / I.
+StepLosses take_step(StepView& view, const StepRequest& request, samples::Batches& batches);
+
 /// Error(numeric) that names epoch, step and rank for a loss that is NaN or infinite.
-void require_finite(double loss, const StepRequest& request, int rank);
+void require_finite(double loss, const StepRequest& request, std::optional<int> rank = std::nullopt);
 
 /// Resets losses that are NaN or infinite.
 void leave_out_infinite(StepLosses& losses);
-
-/// The gradient is that of the mean loss over the items (Outcome::items) of all batches of all ranks. With S samples
-/// and I items in all of them, each batch's mean loss is scaled by its items * ranks / S before backward, DataParallel
-/// divides by the ranks, and where I is not S the gradients are scaled by S / I before the update. So ranks with fewer
-/// samples, or none, have the weight of their samples. Without parallel.gradients_mean the gradient is `ranks` times
-/// larger. A loss scale is one more factor, which is removed together with S / I.
-class TrainingStep {
- public:
-  static constexpr std::int64_t kStepsAlone = 10;
-
-  struct Options {
-    ForwardOptions forward;
-    double clip_norm = 0;           ///< 0 leaves the gradients as they are
-    bool forwards_nothing = false;  ///< also run forward for batches without samples, because forward has collectives
-    bool dense_gradients = false;   ///< one rank: sparse gradients become dense, as they do on several
-    /// Ranks wait for each other only every kStepsAlone steps: gradients are those of the mean loss over this rank's
-    /// items, and votes count at the next synchronization.
-    bool alone = false;
-    /// Updates parameters on servers, if there are any, with gradients times `scale`; consumes these gradients.
-    std::function<void(double lr, double scale)> update_elsewhere{};
-  };
-
-  /// All references outlive this object.
-  TrainingStep(const Model& model, DataParallel& parallel, Updater& updater, Options options);
-
-  /// Takes the step's batches from `batches`, of which some may be empty. Error(numeric) naming epoch, step and rank
-  /// when a loss is NaN or infinite and there is no loss scale, before anything is updated.
-  StepLosses run(const StepRequest& request, samples::Batches& batches);
-
- private:
-  /// For an empty batch the loss is 0 if forward runs, and else undefined.
-  Forwarded forward_checked(samples::Batch batch, const StepRequest& request) const;
-
-  const Model& model_;
-  DataParallel& parallel_;
-  Updater& updater_;
-  Options options_;
-};
 
 }  // namespace lockstep::train

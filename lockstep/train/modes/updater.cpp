@@ -4,11 +4,11 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/kernels/optimizer_update.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/modes/updater.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
-#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -45,17 +45,17 @@ nlohmann::json agree_on_fields(const NamedTensors& of_pieces, const ParameterSha
 }
 
 /// The boxes of a parameter that each rank updates. Pieces that follow one another are one run of its memory.
-Holders holders_of(const ShardLayout& layout, std::size_t parameter) {
-  const auto& [name, sizes, strides, dtype] = layout.parameters[parameter];
+Holders holders_of(const std::vector<std::vector<ParameterShards::Stretch>>& by_rank, std::size_t number,
+                   const at::Tensor& parameter) {
   Holders holders;
-  for (std::size_t rank = 0; rank < layout.stretches.size(); ++rank) {
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     std::int64_t begin = 0, elements = 0;
-    for (const auto& stretch : layout.stretches[rank]) {
-      if (stretch.parameter != parameter) continue;
+    for (const auto& stretch : by_rank[rank]) {
+      if (stretch.parameter != number) continue;
       if (elements == 0) begin = stretch.begin;
       elements += stretch.elements;
     }
-    for (const auto& box : boxes_of_run(sizes, strides, begin, elements)) {
+    for (const auto& box : boxes_of_run(parameter.sizes().vec(), parameter.strides().vec(), begin, elements)) {
       holders[box].push_back(static_cast<int>(rank));
     }
   }
@@ -66,15 +66,16 @@ void add_sharded_state(SavedState& saved, const torch::optim::Optimizer& optimiz
                        const NamedParameters& parameters) {
   const auto of_pieces = optimizer_state(optimizer, named_by_number(shards.pieces()));
   const auto fields = agree_on_fields(of_pieces, shards, parameters);
-  const auto layout = layout_of(shards, parameters);
-  const auto& stretches = layout.stretches[static_cast<std::size_t>(shards.group().rank())];
+  std::vector<std::vector<ParameterShards::Stretch>> by_rank;
+  for (int rank = 0; rank < shards.group().size(); ++rank) by_rank.push_back(shards.stretches_of(rank));
+  const auto& stretches = by_rank[static_cast<std::size_t>(shards.group().rank())];
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, parameter] = parameters[i];
     std::optional<Holders> holders;
     for (const auto& field : remembered_tensors(optimizer)) {
       const auto dtype = fields.find(fmt::format("{}.{}", name, field));
       if (dtype == fields.end()) continue;
-      if (!holders) holders = holders_of(layout, i);
+      if (!holders) holders = holders_of(by_rank, i, parameter);
       TensorInParts tensor{.dtype = *dtype, .shape = parameter.sizes().vec(), .holders = *holders, .own = {}};
       for (std::size_t piece = 0; piece < stretches.size(); ++piece) {
         if (stretches[piece].parameter != i) continue;
@@ -138,9 +139,7 @@ void Updater::step(double lr, double clip_norm, const std::function<void(StepPoi
 
 void Updater::take_rate(double lr) { set_learning_rate(*optimizer_, lr); }
 
-std::optional<ShardParts> Updater::take_shard_parts() {
-  return backup_ ? std::optional(backup_->take_parts()) : std::nullopt;
-}
+std::optional<KeptParts> Updater::take_parts() { return backup_ ? std::optional(backup_->take_parts()) : std::nullopt; }
 
 NamedTensors Updater::state() const { return shards_ ? NamedTensors() : optimizer_state(*optimizer_, parameters_); }
 

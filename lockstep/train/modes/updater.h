@@ -3,9 +3,9 @@
 
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/recovery/shard_backup.h>
-#include <lockstep/train/sharded/sharded_save.h>
 
 #include <functional>
 #include <memory>
@@ -30,7 +30,7 @@ class Updater {
   torch::optim::Optimizer& whole_optimizer() { return *optimizer_; }
   void take_rate(double lr);
 
-  /// Adds this state, named as in checkpoint.h; with shards, each rank adds its part.
+  /// Adds this state, named as in saved_checkpoint.h; with shards, each rank adds its part.
   void add_state(SavedState& saved) const;
   /// Loads a state that was saved with shards or without, by any number of ranks: `outline` describes its tensors,
   /// without "optimizer.". Each rank reads its parts. The module must have its parameters already. Error(data) as
@@ -42,7 +42,7 @@ class Updater {
 
   /// With shards that have backups, this rank's part of the state; nullopt without. Moves the state out: no update may
   /// follow. Not a collective.
-  std::optional<ShardParts> take_shard_parts();
+  std::optional<KeptParts> take_parts();
 
  private:
   NamedParameters parameters_;

@@ -2,7 +2,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/recovery/buffer_ring.h>
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <utility>
@@ -15,8 +14,6 @@ constexpr int kTag = 1;
 at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.contiguous().view({-1}).view(at::kByte); }
 
 }  // namespace
-
-std::string buffers_key(int rank) { return fmt::format("buffers.{}", rank); }
 
 BufferRing::BufferRing(std::shared_ptr<torch::nn::Module> module, const Group& group)
     : module_(std::move(module)), group_(group) {
@@ -74,15 +71,15 @@ void BufferRing::end_step() {
 
 void BufferRing::synchronized() { copy_ = pack(); }
 
-void BufferRing::add_to(ShardParts& parts) const {
-  parts.shards.own[kOwnBuffers] = in_step_ ? before_ : pack();
-  parts.shards.copy[kOwnBuffers] = copy_;
+void BufferRing::add_to(KeptParts& kept) const {
+  kept.last.own[kOwnBuffers] = in_step_ ? before_ : pack();
+  kept.last.copy[kOwnBuffers] = copy_;
   if (!in_step_ || !finished_) return;
   // Parts of the next step exist only if the sharded optimizer also has its part of that step.
-  if (!parts.layout.parameters.empty() && !parts.next) return;
-  if (!parts.next) parts.next.emplace();
-  parts.next->own[kOwnBuffers] = sent_;
-  parts.next->copy[kOwnBuffers] = received_;
+  if (!kept.divided.empty() && !kept.next) return;
+  if (!kept.next) kept.next.emplace();
+  kept.next->own[kOwnBuffers] = sent_;
+  kept.next->copy[kOwnBuffers] = received_;
 }
 
 }  // namespace lockstep::train

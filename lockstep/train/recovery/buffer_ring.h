@@ -7,19 +7,14 @@
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/checkpoint/state_source.h>
+#include <lockstep/state/kept_state.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/recovery/shard_parts.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <string>
 
 namespace lockstep::train {
-
-/// The key of a rank's buffers in a whole state: a tensor of their bytes, one after the other.
-std::string buffers_key(int rank);
 
 class BufferRing {
  public:
@@ -40,7 +35,7 @@ class BufferRing {
   void synchronized();
 
   /// Adds the buffers to the parts of this rank.
-  void add_to(ShardParts& parts) const;
+  void add_to(KeptParts& kept) const;
 
  private:
   at::Tensor pack() const;

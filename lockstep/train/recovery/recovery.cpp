@@ -2,83 +2,24 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/comm/texts.h>
-#include <lockstep/train/checkpoint/recovery_state.h>
 #include <lockstep/train/recovery/recovery.h>
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <csignal>
 #include <utility>
 
 namespace lockstep::train {
-namespace {
-
-RecoveryState recovery_state_of(const Kept& kept) {
-  RecoveryState recovery_state;
-  if (kept.state) recovery_state = recovery_state_of(kept.state->state, kept.state->tensors);
-  recovery_state.unverified = kept.unverified;
-  return recovery_state;
-}
-
-// Each part is sent from the rank that has it to all ranks; one rank keeps the parts and assembles the whole state.
-StateChoice agree_on_parts(Kept& kept, const Group& group) {
-  std::vector<ShardRecoveryState> recovery_states;
-  for (const auto& text : gather_texts(to_json(recovery_state_of(kept.parts)), group)) {
-    recovery_states.push_back(parse_shard_recovery_state(text));
-  }
-  auto choice = choose_shards(recovery_states);
-  if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
-  const auto step = recovery_states[static_cast<std::size_t>(*choice.rank)].shared.step;
-  const bool assembles = group.rank() == *choice.rank;
-  std::vector<NamedTensors> by_rank;
-  for (const auto& source : choice.sources) {
-    std::optional<Checkpoint> part;
-    if (group.rank() == source.rank) part = Checkpoint{{}, part_from(*kept.parts, source, step)};
-    part = broadcast_state(std::move(part), group, source.rank);
-    if (assembles) by_rank.push_back(std::move(part.value().tensors));
-  }
-  std::optional<Checkpoint> whole;
-  if (assembles) {
-    whole = Checkpoint{kept.parts->state, kept.parts->shared};
-    whole->tensors.merge(NamedTensors(kept.parts->other));
-    whole->tensors.merge(assemble(kept.parts->parts.layout, by_rank));
-  }
-  by_rank.clear();
-  kept.state = broadcast_state(std::move(whole), group, *choice.rank);
-  return {choice.rank, std::move(choice.reason), std::nullopt};
-}
-
-}  // namespace
-
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
-  std::vector<RecoveryState> recovery_states;
-  for (const auto& text : gather_texts(to_json(recovery_state_of(kept)), group)) {
-    recovery_states.push_back(parse_recovery_state(text));
-  }
-  auto choice = choose_state(recovery_states);
-  if (choice.rank) {
-    auto shared = broadcast_state(kept.state, group, *choice.rank);
-    kept.state = std::move(shared);
-  } else if (choice.reason.empty()) {
-    choice = agree_on_parts(kept, group);
-  }
-  kept.unverified = choice.unverified;
-  kept.parts.reset();
-  if (choice.rank) {
-    return ResumePoint{.state = kept.state->state,
-                       .tensors = StateSource(kept.state->tensors),
-                       .remarks = {choice.reason},
-                       .origin = "what ranks have in memory",
-                       .unverified = choice.unverified};
-  }
-  kept.state.reset();
-  if (!choice.reason.empty()) {
-    const auto words = fmt::format("{}, the newest checkpoint is used instead", choice.reason);
+  auto agreed = state::agree_on_state(kept.state, group);
+  if (!agreed.point && !agreed.reason.empty()) {
+    const auto words = fmt::format("{}, the newest checkpoint is used instead", agreed.reason);
     log_warning("{}", words);
     tell(console, words);
   }
-  return std::nullopt;
+  return std::move(agreed.point);
 }
 
 RunResult run_with_recovery(std::optional<Group>& group, const std::function<RunResult(const Group&, Kept&)>& part) {

@@ -3,10 +3,8 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/checkpoint/checkpoint.h>
-#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/state/kept_state.h>
 #include <lockstep/train/output/console.h>
-#include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/run.h>
 
 #include <functional>
@@ -17,11 +15,9 @@ namespace lockstep::train {
 /// The state that a rank keeps while it has no group.
 struct Kept {
   std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< not triggered yet
-  std::optional<Checkpoint> state;                                                  ///< see Session::salvage
-  std::optional<KeptParts> parts;  ///< instead, if each rank has only parts of the state: see Session::salvage_parts
-  std::optional<UnverifiedStep> unverified;  ///< a step that was not yet compared with its repetition on all ranks
-  std::optional<int> signal;                 ///< a stop signal that arrived before the group was lost
-  std::optional<RunResult> result;           ///< the result, if this rank reached the end before the other ranks
+  std::optional<KeptState> state;                                                   ///< see Session::salvage
+  std::optional<int> signal;        ///< a stop signal that arrived before the group was lost
+  std::optional<RunResult> result;  ///< the result, if this rank reached the end before the other ranks
 };
 
 /// Compares all ranks' states, and sends the most advanced one to all ranks (also in `kept`). nullopt, with an empty

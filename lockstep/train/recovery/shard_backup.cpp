@@ -24,10 +24,10 @@ void copy_into(NamedTensors& copies, const NamedTensors& tensors) {
   copies = std::move(next);
 }
 
-Shards copy_of(const Shards& shards) {
-  Shards copies;
-  copy_into(copies.own, shards.own);
-  copy_into(copies.copy, shards.copy);
+PartAndCopy copy_of(const PartAndCopy& parts) {
+  PartAndCopy copies;
+  copy_into(copies.own, parts.own);
+  copy_into(copies.copy, parts.copy);
   return copies;
 }
 
@@ -42,7 +42,8 @@ ShardBackup::ShardBackup(const OptimizerConfig& config, const ParameterShards& s
     : shards_(shards),
       own_(own),
       parameters_(parameters),
-      stretches_(shards.stretches_of(rank_before(shards.group()))) {
+      stretches_(shards.stretches_of(rank_before(shards.group()))),
+      own_stretches_(shards.stretches_of(shards.group().rank())) {
   const torch::NoGradGuard no_grad;
   std::vector<std::size_t> owners;
   for (const auto& stretch : stretches_) {
@@ -55,7 +56,9 @@ ShardBackup::ShardBackup(const OptimizerConfig& config, const ParameterShards& s
 
 ShardBackup::~ShardBackup() = default;
 
-Shards ShardBackup::now() const { return {shard_state(shards_.pieces(), own_), shard_state(pieces_, *optimizer_)}; }
+PartAndCopy ShardBackup::now() const {
+  return {shard_state(shards_.pieces(), own_), shard_state(pieces_, *optimizer_)};
+}
 
 void ShardBackup::before_update() {
   const torch::NoGradGuard no_grad;
@@ -88,16 +91,21 @@ void ShardBackup::load(StateSource& source, const NamedTensors& outline) {
                        read_stretches(source, outline, *optimizer_, parameters_, stretches_));
 }
 
-ShardParts ShardBackup::take_parts() {
+PartAndCopy ShardBackup::named(const PartAndCopy& parts) const {
+  return {named_by_place(parts.own, own_stretches_, parameters_), named_by_place(parts.copy, stretches_, parameters_)};
+}
+
+KeptParts ShardBackup::take_parts() {
   const torch::NoGradGuard no_grad;
-  ShardParts parts{layout_of(shards_, parameters_), {}, std::nullopt};
+  KeptParts kept{divided_tensors(own_, parameters_), {}, std::nullopt};
+  const auto current = named(copy_of(now()));
   if (updated_) {
-    parts.shards = std::move(before_);
-    parts.next = copy_of(now());
+    kept.last = named(before_);
+    kept.next = current;
   } else {
-    parts.shards = copy_of(now());
+    kept.last = current;
   }
-  return parts;
+  return kept;
 }
 
 }  // namespace lockstep::train

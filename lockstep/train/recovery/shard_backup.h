@@ -5,9 +5,10 @@
 // all ranks have shared their shards: a step that a rank did not share before it was lost is undone.
 #pragma once
 
+#include <lockstep/state/kept_state.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/recovery/shard_parts.h>
+#include <lockstep/train/recovery/shard_state.h>
 
 #include <memory>
 #include <vector>
@@ -32,18 +33,20 @@ class ShardBackup {
   void load(StateSource& source, const NamedTensors& outline);
 
   /// The parts from before the update, moved, and copies of the rest. No update may follow.
-  ShardParts take_parts();
+  KeptParts take_parts();
 
  private:
-  Shards now() const;
+  PartAndCopy now() const;
+  PartAndCopy named(const PartAndCopy& parts) const;
 
   const ParameterShards& shards_;
   const torch::optim::Optimizer& own_;
   const NamedParameters& parameters_;
   std::vector<ParameterShards::Stretch> stretches_;  ///< of the previous rank
-  std::vector<at::Tensor> pieces_;                   ///< a copy of its shard
+  std::vector<ParameterShards::Stretch> own_stretches_;
+  std::vector<at::Tensor> pieces_;  ///< a copy of its shard
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  Shards before_;         ///< the last update
+  PartAndCopy before_;    ///< the last update
   bool updated_ = false;  ///< updated, and not shared yet
 };
 

@@ -1,8 +1,8 @@
 // The worker's client of parameter servers: gradients of tables and slices pushed after a step, values fetched back.
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
-#include <lockstep/train/sharded/held_by_some.h>
 
 #include <torch/torch.h>
 

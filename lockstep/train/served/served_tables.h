@@ -3,11 +3,11 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/parameter_servers/client.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/sharded_save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/served/served_parameters.h>
-#include <lockstep/train/sharded/sharded_save.h>
-#include <lockstep/train/weights/remote_tensor.h>
 
 #include <cstdint>
 #include <memory>

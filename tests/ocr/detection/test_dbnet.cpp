@@ -4,8 +4,9 @@
 #include <lockstep/models/resnet.h>
 #include <lockstep/ocr/detection/dbnet.h>
 #include <lockstep/ocr/detection/dbnet_loss.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "base/expect_error.h"
-#include "train/pth/made_mindspore.h"
+#include "state/pth/made_mindspore.h"
 
 namespace lockstep::test {
 namespace {
@@ -64,13 +65,13 @@ TEST(Dbnet, BeginsWithTheWeightsOfAClassifier) {
   torch::manual_seed(3);
   const auto classifier = models::resnet18(7);
   auto weights = train::module_state(*classifier);
-  train::TensorMap map(weights.begin(), weights.end());
-  train::save_safetensors(folder.path() / "all.safetensors", map);
+  state::NamedTensors map(weights.begin(), weights.end());
+  state::save_safetensors(folder.path() / "all.safetensors", map);
   for (auto item = map.begin(); item != map.end();) {
     const bool extra = item->first.starts_with("fc.") || item->first.ends_with("num_batches_tracked");
     item = extra ? map.erase(item) : std::next(item);
   }
-  train::save_safetensors(folder.path() / "bare.safetensors", map);
+  state::save_safetensors(folder.path() / "bare.safetensors", map);
   for (const auto* file : {"all.safetensors", "bare.safetensors"}) {
     ocr::Dbnet model({.depth = 18, .channels = 16, .backbone_weights = (folder.path() / file).string()});
     EXPECT_FALSE(model.load_backbone().empty());
@@ -78,7 +79,7 @@ TEST(Dbnet, BeginsWithTheWeightsOfAClassifier) {
     for (const auto& [name, tensor] : map) EXPECT_TRUE(torch::equal(tensor, state.at("backbone." + name))) << name;
   }
   map.erase("layer1.0.conv1.weight");
-  train::save_safetensors(folder.path() / "torn.safetensors", map);
+  state::save_safetensors(folder.path() / "torn.safetensors", map);
   ocr::Dbnet model({.depth = 18, .channels = 16, .backbone_weights = (folder.path() / "torn.safetensors").string()});
   expect_error(ErrorKind::config, {"model.backbone_weights", "layer1.0.conv1.weight"}, [&] { model.load_backbone(); });
 }

@@ -3,9 +3,9 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/train/output/metrics.h>
 #include <lockstep/train/run.h>
-#include <lockstep/train/weights/safetensors.h>
 #include <torch/torch.h>
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ std::shared_ptr<const train::Parts> parts_in_float64(double rounding = 0) {
 
 struct Trained {
   std::vector<double> losses;
-  train::TensorMap weights;
+  state::NamedTensors weights;
 };
 
 class NumbersOfRanks : public testing::Test {
@@ -92,7 +92,7 @@ class NumbersOfRanks : public testing::Test {
       const auto file = std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_icdar15.yaml";
       train::run_training(train::load_run_config(file, keys, parts), world);
     });
-    Trained trained{.losses = {}, .weights = train::load_safetensors(work_dir / "model.safetensors")};
+    Trained trained{.losses = {}, .weights = state::load_safetensors(work_dir / "model.safetensors")};
     for (const auto& line : train::read_metrics(work_dir / "metrics.jsonl")) trained.losses.push_back(line.loss);
     return trained;
   }

@@ -1,0 +1,129 @@
+// load_sharded: a comparison of tensors with the index, then each rank reads its parts.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/global/dispatch/fetched_view.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/redistribute.h>
+#include <lockstep/global/tensor_state.h>
+#include <lockstep/state/checkpoint.h>
+#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/sharded/load.h>
+#include <lockstep/state/sharded/shard_reader.h>
+
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+namespace lockstep::state {
+namespace {
+
+void require_all_fit(const std::filesystem::path& folder, const ShardedIndex& index, const NamedTensors& tensors) {
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : tensors) {
+    const auto found = index.tensors.find(name);
+    if (found == index.tensors.end()) {
+      problems.push_back(fmt::format("\"{}\" is not in it", name));
+      continue;
+    }
+    const auto& saved = found->second;
+    const auto dtype = safetensors_dtype(name, tensor);
+    if (saved.shape != tensor.sizes().vec() || saved.dtype != dtype) {
+      problems.push_back(fmt::format("\"{}\" is {} [{}] in it and {} [{}] here", name, saved.dtype,
+                                     fmt::join(saved.shape, ", "), dtype, fmt::join(tensor.sizes().vec(), ", ")));
+    }
+  }
+  if (problems.empty()) return;
+  throw Error(
+      ErrorKind::data, "sharded checkpoint",
+      fmt::format("the checkpoint does not fit: {}. It holds {} tensors; 'lockstep checkpoint inspect {}' lists "
+                  "them",
+                  fmt::join(problems, "; "), index.tensors.size(), folder.string()),
+      {(folder / kIndexName).string(), 0});
+}
+
+/// Whether this rank's part of a sum is zero, because another rank has the value.
+bool adds_nothing(const Placements& placements, const std::vector<int>& coordinate) {
+  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+    if (placements[axis].is_partial(ReduceOp::sum) && coordinate[axis] != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void fill(const std::string& name, const at::Tensor& tensor, const ReadBox& read) {
+  const auto sizes = tensor.sizes().vec();
+  if (!is_global(tensor)) {
+    auto values = tensor.detach();
+    return read(name, whole_box(sizes), values);
+  }
+  auto& state = global::state_of(tensor);
+  if (state.fetched) {
+    fail(ErrorKind::invalid_argument, "sharded checkpoint",
+         "\"{}\" is a view whose numbers were fetched from other ranks; load into the tensor that it is a view of",
+         name);
+  }
+  const auto& placements = state.sharding->placements;
+  const auto& coordinate = state.mesh->coordinate();
+  auto part = state.local.detach();
+  read(name, box_of(sizes, placements, state.mesh->sizes(), coordinate), part);
+  if (adds_nothing(placements, coordinate)) part.zero_();
+  state.unwritten = false;
+  global::note_written(tensor);
+  tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+ShardedIndex shared_index(const std::filesystem::path& folder, const Group* group) {
+  if (!group) return read_index(folder);
+  std::string text;
+  all_or_none(group, problem_of([&] {
+                if (group->rank() == 0) text = read_index_text(folder);
+              }));
+  return parse_index(share_text(text, *group), folder / kIndexName);
+}
+
+void fill_all(const std::filesystem::path& folder, ShardedIndex index, const NamedTensors& tensors,
+              const Group* group) {
+  require_all_fit(folder, index, tensors);
+  ShardReader reader(folder, std::move(index));
+  const auto read = [&reader](const std::string& name, const Box& box, at::Tensor& into) {
+    reader.read(name, box, into);
+  };
+  all_or_none(group, problem_of([&] {
+                for (const auto& [name, tensor] : tensors) fill(name, tensor, read);
+              }));
+}
+
+std::optional<Mesh> mesh_of_tensors(const NamedTensors& tensors) {
+  std::optional<Mesh> mesh;
+  std::string first;
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_global(tensor)) continue;
+    if (!mesh) {
+      mesh = mesh_of(tensor);
+      first = name;
+    } else if (!(*mesh == mesh_of(tensor))) {
+      fail(ErrorKind::invalid_argument, "sharded checkpoint",
+           "all tensors of a checkpoint lie on one mesh, but \"{}\" is on {} and \"{}\" on {}; use two folders", first,
+           to_string(*mesh), name, to_string(mesh_of(tensor)));
+    }
+  }
+  return mesh;
+}
+
+MeshShape shape_of(const Mesh& mesh) { return {.sizes = mesh.sizes(), .names = mesh.names()}; }
+
+Placements finished_placements(const at::Tensor& tensor, std::size_t axes) {
+  return is_global(tensor) ? global::placements_of_gradient(placements_of(tensor)) : Placements(axes);
+}
+
+void load_sharded(const std::filesystem::path& folder, const NamedTensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  const auto mesh = mesh_of_tensors(tensors);
+  const Group* group = mesh ? &mesh->group() : nullptr;
+  fill_all(folder, shared_index(folder, group), tensors, group);
+}
+
+SavedMetadata load_sharded_metadata(const std::filesystem::path& folder) { return read_index(folder).metadata; }
+
+}  // namespace lockstep::state
