@@ -12,7 +12,8 @@ namespace lockstep::global {
 namespace {
 
 constexpr std::string_view kNote =
-    "<!-- From here on written by the program global_ops_table from the sharding rules; a test compares. Change the rules. -->\n";
+    "<!-- From here on written by the program global_ops_table from the sharding rules; a test compares. Change the "
+    "rules. -->\n";
 
 /// Groups of operators with the same support, in the order of first appearance.
 std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_of(const RuleFamily& family) {
