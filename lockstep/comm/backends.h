@@ -1,6 +1,6 @@
 // The table of backends: each with its name, the ranks that it can serve, the devices whose tensors it carries, and its
-// factory. Names in settings, --help texts, errors and the configuration's allowed values come from here. A new backend
-// is a folder and a row.
+// factory. Names in settings, --help texts, errors and the configuration's allowed values come from here. What else a
+// new backend needs: docs/architecture.md.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 //
 // A global tensor is an at::Tensor of logical sizes on a special device (global_device()). Every rank of the mesh
 // calls the same operators in the same order: an operator may be a collective, and so may be reading a value of a
-// tensor (`item()`), printing it, or copying it to the CPU. docs/global_ops.md lists what each operator supports with
+// tensor (`item()`), printing it, or copying it to the CPU. docs/global.md lists what each operator supports with
 // divided inputs. Not thread-safe beside other collectives of the same groups.
 #pragma once
 

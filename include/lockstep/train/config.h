@@ -3,7 +3,7 @@
 // Each member has the name of its key, and its initial value is the key's default; an optional without a value is null.
 // Paths may begin with "~/" only in a file. Value ranges are checked when a file is read. Values that a program sets
 // itself are not range-checked: check_run_config() checks the rules between keys only. Plain values: copies are
-// independent, and reading them from several threads is safe. docs/configuration.md shows files; docs/environment.md
+// independent, and reading them from several threads is safe. docs/configuration.md shows files; docs/launching.md
 // lists the variables that override some keys.
 #pragma once
 

@@ -1,11 +1,11 @@
-// The generator of docs/global_ops.md, the documentation of operators on sharded tensors.
+// The generator of the last part of docs/global.md, the tables of operators on sharded tensors.
 #pragma once
 
 #include <string>
 
 namespace lockstep::global {
 
-/// The complete text of docs/global_ops.md.
+/// The text of docs/global.md from the note on, that it is generated, to the end.
 std::string ops_page();
 
 }  // namespace lockstep::global

@@ -1,4 +1,4 @@
-// Prints docs/global_ops.md.
+// Prints the last part of docs/global.md.
 #include <lockstep/global/rules/ops_page.h>
 
 #include <cstdio>
