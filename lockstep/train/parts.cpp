@@ -11,6 +11,7 @@
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
@@ -117,8 +118,12 @@ std::vector<DataPart> data_parts() {
     const std::string name(format.name);
     parts.push_back({.name = name,
                      .doc = std::string(format.doc),
-                     .pictures = [name](const PartOptions&, const std::string& root,
-                                        data::Split split) { return data::load_dataset(name, root, split); },
+                     .options = PartOptions::of(samples::PictureFolderOptions{}),
+                     .load =
+                         [name](const PartOptions& options, data::Split split) {
+                           return samples::load_picture_folder(name, options.as<samples::PictureFolderOptions>(),
+                                                               split);
+                         },
                      .shape = format.shape});
   }
   parts.push_back(text());

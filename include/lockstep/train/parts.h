@@ -14,7 +14,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/dataset.h>
@@ -76,13 +76,11 @@ struct DataPart {
   /// nullptr: no such split. Errors name the key to change.
   std::function<std::shared_ptr<const samples::Dataset>(const PartOptions&, data::Split)> load{};
   /// A batch of one sample of these options, without reading data; empty: the data is read if a plan needs such a
-  /// batch.
+  /// batch, unless there is a `shape`.
   std::function<samples::Batch(const PartOptions&)> example{};
-  /// Instead of `load` and `example`, for labelled pictures in memory, all of `shape`: reads them from the folder
-  /// data.root. They have the keys data.root and data.train_transforms.
-  std::function<std::shared_ptr<const data::Dataset>(const PartOptions&, const std::string& root, data::Split)>
-      pictures{};
-  data::PictureShape shape{};
+  /// Set where `load` gives samples::from_pictures(): the shape of all its pictures. Their transforms are checked with
+  /// it when the configuration is read, and compiled.
+  std::optional<data::PictureShape> shape{};
 };
 
 /// task.name
@@ -199,7 +197,7 @@ struct Parts {
   std::vector<OptimizerPart> optimizers;
   std::vector<SchedulePart> schedules;
   std::vector<MetricPart> metrics;
-  std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms, for data sets that `load` samples
+  std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms
   std::vector<CallbackPart> callbacks{};
   std::vector<WrapperPart> wrappers{};
 };

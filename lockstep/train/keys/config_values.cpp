@@ -74,11 +74,6 @@ bool has_task(const RunConfig& config) {
   return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
 }
 
-bool reads_pictures(const DataConfig& config) {
-  const auto* part = find_part(parts_or_shipped(config.parts).data, config.name);
-  return part == nullptr || part->pictures;
-}
-
 void require_elementwise(const OptimizerConfig& config) {
   if (part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").elementwise) return;
   fail(ErrorKind::config, "config",

@@ -115,6 +115,9 @@ class NamedDataset final : public samples::Dataset {
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
     return call_from(who_, [&] { return dataset_->order(sampler, epoch); });
   }
+  std::shared_ptr<const data::Pictures> stored() const override {
+    return call_from(who_, [&] { return dataset_->stored(); });
+  }
   samples::Batch example() const override {
     return call_from(who_, [&] { return dataset_->example(); });
   }
@@ -203,7 +206,6 @@ DataPart part_with_error_origin(DataPart part, const std::string& library) {
   const auto who = name_of(library, "data set", part.name);
   part.load = with_result_origin(std::move(part.load), who);
   part.example = with_error_origin(std::move(part.example), who);
-  part.pictures = with_error_origin(std::move(part.pictures), who);
   return part;
 }
 
