@@ -55,8 +55,9 @@ ModelPart torchscript() {
   return {.name = "torchscript",
           .doc = "a classifier that Python exported with torch.jit.script or trace",
           .options = PartOptions::of(models::TorchScriptOptions{}),
-          .classifier = [](const PartOptions& options,
-                           const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .make = [](const PartOptions& options,
+                     const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .task = kClassification,
           .start = [](const PartOptions&, torch::nn::Module& module) { return models::remarks_on_script(module); },
           .divisible = false,
           .save =
@@ -72,10 +73,12 @@ std::vector<ModelPart> model_parts() {
     parts.push_back({.name = std::string(model.name),
                      .doc = std::string(model.doc),
                      .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
-                     .classifier = [has_stem](const PartOptions& options, models::ModelSpec spec) {
-                       if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
-                       return models::make_classifier(spec).module;
-                     }});
+                     .make =
+                         [has_stem](const PartOptions& options, models::ModelSpec spec) {
+                           if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
+                           return models::make_classifier(spec).module;
+                         },
+                     .task = kClassification});
   }
   parts.push_back(gpt());
   parts.push_back(torchscript());

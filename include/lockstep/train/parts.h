@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,17 +47,45 @@ class Optimizer;
 
 namespace lockstep::train {
 
+/// Makes the module of a model from the keys of its part. A function with a second argument also gets the sizes of the
+/// data's pictures or features and of the section `model`: that of a classifier.
+class ModelMaker {
+ public:
+  using Module = std::shared_ptr<torch::nn::Module>;
+  using Function = std::function<Module(const PartOptions&, const models::ModelSpec&)>;
+
+  ModelMaker() = default;
+  template <typename Make>
+  requires std::is_invocable_r_v<Module, Make&, const PartOptions&, const models::ModelSpec&> ModelMaker(Make make)
+      : make_(std::move(make)) {}
+  template <typename Make>
+  requires std::is_invocable_r_v<Module, Make&, const PartOptions&> ModelMaker(Make make)
+      : make_(
+            [make = std::move(make)](const PartOptions& options, const models::ModelSpec&) { return make(options); }) {}
+
+  Module operator()(const PartOptions& options, const models::ModelSpec& sizes = {}) const {
+    return make_(options, sizes);
+  }
+  explicit operator bool() const { return static_cast<bool>(make_); }
+  const Function& function() const { return make_; }
+
+ private:
+  Function make_;
+};
+
+/// The task of classifiers of pictures and of features. Its keys are the section `loss`, and a model of this task also
+/// has the keys model.num_classes and model.hidden.
+inline constexpr const char* kClassification = "classification";
+
 /// model.name
 struct ModelPart {
   std::string name;
   std::string doc{};  ///< one line
   PartOptions options{};
-  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&)> make{};
-  std::string task{};  ///< name of the task if the configuration names none
-  /// Instead of `make` and `task`, for a classifier of labelled pictures: makes a models::Network (models/network.h) of
-  /// that many outputs for pictures of that shape. It has the key model.num_classes, the losses and the picture data
-  /// sets.
-  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&, const models::ModelSpec&)> classifier{};
+  /// For the task kClassification: a models::Network (models/network.h) of that many outputs for pictures of that
+  /// shape.
+  ModelMaker make{};
+  std::string task{};  ///< name of the task if the configuration names none; kClassification for classifiers
   /// Called at the start of a run, on one rank, before model.weights: may load weights of a part of the model, which
   /// are
   /// sent to all ranks. The returned text is shown. Not called when a run continues, nor for `lockstep eval`. Empty:

@@ -63,8 +63,10 @@ void require_enough_outputs(const RunConfig& config, int classes) {
        config.model.num_classes, config.data.name, classes);
 }
 
+/// The section `loss` is a short form of the task kClassification.
 std::shared_ptr<Task> make_task_of(const RunConfig& config, const ModelPart& model) {
   const auto& name = config.task.name.empty() ? model.task : config.task.name;
+  if (name == kClassification && !has_task(config)) return classification(config.loss);
   const auto* part = find_part(parts_or_shipped(config.task.parts).tasks, name);
   if (part == nullptr) {
     fail(ErrorKind::config, "task.name", "is not given, and {}",
@@ -179,18 +181,18 @@ std::string describe_stem(const RunConfig& config, const ModelPart& part, const 
 
 void set_model(Program& program, const RunConfig& config) {
   const auto& part = model_part(config);
-  if (part.classifier) {
+  if (part.task == kClassification) {
     if (has_stem(part.name))
       program.describe_data = [config, part, example = program.example, before = program.describe_data] {
         return (before ? before() : "") + describe_stem(config, part, read_example(example));
       };
     program.model = [config, part, example = program.example] {
-      return part.classifier(options_of(config.model, part), model_spec(config, read_example(example)));
+      return part.make(options_of(config.model, part), model_spec(config, read_example(example)));
     };
   } else {
     program.model = [config, part] { return part.make(options_of(config.model, part)); };
   }
-  program.task = has_task(config) ? make_task_of(config, part) : classification(config.loss);
+  program.task = make_task_of(config, part);
 }
 
 }  // namespace

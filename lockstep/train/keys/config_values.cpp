@@ -67,7 +67,7 @@ std::vector<Rename> renames_of(const ModelConfig& config) {
 
 bool uses_task(const ModelConfig& config) {
   const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
-  return !config.is_own && part != nullptr && !part->classifier;
+  return !config.is_own && part != nullptr && part->task != kClassification;
 }
 
 bool has_task(const RunConfig& config) {

@@ -195,8 +195,7 @@ std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const 
 
 ModelPart part_with_error_origin(ModelPart part, const std::string& library) {
   const auto who = name_of(library, "model", part.name);
-  part.make = with_error_origin(std::move(part.make), who);
-  part.classifier = with_error_origin(std::move(part.classifier), who);
+  if (part.make) part.make = with_error_origin(part.make.function(), who);
   part.save = with_error_origin(std::move(part.save), who);
   part.start = with_error_origin(std::move(part.start), who);
   return part;
