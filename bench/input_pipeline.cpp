@@ -10,17 +10,9 @@
 
 namespace {
 
-using lockstep::data::TransformSpec;
-
-std::vector<TransformSpec> cifar_transforms() {
-  const std::vector<double> mean{0.4914, 0.4822, 0.4465};
-  const std::vector<double> deviation{0.2470, 0.2435, 0.2616};
-  return {{"random_crop", {{"size", 32.0, {}}, {"padding", 4.0, {}}}, {}},
-          {"random_horizontal_flip", {}, {}},
-          {"rescale", {{"scale", 1.0 / 255, {}}}, {}},
-          {"normalize", {{"mean", mean, {}}, {"std", deviation, {}}}, {}},
-          {"hwc2chw", {}, {}}};
-}
+constexpr const char* kCifarTransforms =
+    "[random_crop: {size: 32, padding: 4}, random_horizontal_flip, rescale: {scale: 0.00392156862745098}, "
+    "normalize: {mean: [0.4914, 0.4822, 0.4465], std: [0.2470, 0.2435, 0.2616]}, hwc2chw]";
 
 }  // namespace
 
@@ -30,17 +22,17 @@ int main(int argc, char** argv) try {
     std::cerr << "usage: input_pipeline DIR [PASSES]\n";
     return 2;
   }
-  const auto dataset = lockstep::data::load_dataset("cifar10", argv[1], lockstep::data::Split::train);
+  const auto stored = lockstep::data::load_pictures("cifar10", argv[1], lockstep::data::Split::train);
+  const auto dataset = lockstep::samples::transformed(lockstep::samples::from_pictures(stored), kCifarTransforms);
   lockstep::data::SamplerOptions order;
   order.dataset_size = dataset->size();
   order.batch_size = 100;
-  lockstep::data::Loader loader(dataset, {cifar_transforms(), dataset->shape()}, lockstep::data::ShardedSampler(order),
-                                {});
+  const auto batches = dataset->batches(dataset, lockstep::data::ShardedSampler(order), {});
   std::int64_t pictures = 0;
   const auto start = std::chrono::steady_clock::now();
   for (std::int64_t epoch = 0; epoch < *passes; ++epoch) {
-    loader.start(epoch);
-    while (const auto batch = loader.next()) pictures += batch->count;
+    batches->start(epoch, 0);
+    while (const auto batch = batches->next()) pictures += batch->count;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << static_cast<double>(pictures) / seconds << '\n';

@@ -17,30 +17,21 @@ using lockstep::Shard;
 
 constexpr int64_t kBatch = 100;
 
-// Bytes 0..255 become 0..1, and picture rows become what the network reads.
-std::vector<lockstep::data::TransformSpec> transforms() {
-  lockstep::data::TransformSpec rescale{"rescale", {}, {}};
-  rescale.arguments.push_back({"scale", 1.0 / 255, {}});
-  return {rescale, lockstep::data::TransformSpec{"hwc2chw", {}, {}}};
+// The pictures of a split: bytes 0..255 become 0..1, and picture rows become what the network reads.
+std::shared_ptr<const lockstep::samples::Dataset> dataset(const std::string& folder, lockstep::data::Split split) {
+  const auto pictures = lockstep::samples::from_pictures(lockstep::data::load_pictures("mnist", folder, split));
+  return lockstep::samples::transformed(pictures, "[rescale: {scale: 0.00392156862745098}, hwc2chw]");
 }
 
 // Every rank reads whole batches, the same ones.
-lockstep::data::Loader make_loader(const std::string& folder, lockstep::data::Split split) {
-  const auto dataset = lockstep::data::load_dataset("mnist", folder, split);
+std::unique_ptr<lockstep::samples::Batches> batches_of(const std::string& folder, lockstep::data::Split split) {
+  const auto pictures = dataset(folder, split);
   lockstep::data::SamplerOptions sampler;
-  sampler.dataset_size = dataset->size();
+  sampler.dataset_size = pictures->size();
   sampler.shuffle = split == lockstep::data::Split::train;
   sampler.remainder = sampler.shuffle ? lockstep::data::Remainder::drop : lockstep::data::Remainder::exact;
   sampler.batch_size = kBatch;
-  return {
-      dataset, lockstep::data::Pipeline(transforms(), dataset->shape()), lockstep::data::ShardedSampler(sampler), {}};
-}
-
-torch::Tensor pictures_of(lockstep::data::Batch& batch) {
-  return torch::from_blob(batch.pixels.data(), {batch.count, 784});
-}
-torch::Tensor labels_of(lockstep::data::Batch& batch) {
-  return torch::from_blob(batch.labels.data(), {batch.count}, torch::kLong);
+  return pictures->batches(pictures, lockstep::data::ShardedSampler(sampler), {});
 }
 
 void train(const std::string& folder, int epochs, int model_ranks) {
@@ -56,14 +47,14 @@ void train(const std::string& folder, int epochs, int model_ranks) {
                               {{"0.*", {Replicate(), Shard(0)}}, {"2.weight", {Replicate(), Shard(1)}}});  // (+)
   torch::optim::Adam optimizer(net->parameters(), 1e-3);
 
-  auto loader = make_loader(folder, lockstep::data::Split::train);
+  const auto batches = batches_of(folder, lockstep::data::Split::train);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     double sum = 0;
     int64_t steps = 0;
-    loader.start(epoch);
-    while (const auto batch = loader.next()) {
-      const auto x = spread(pictures_of(*batch));  // (+) around the batch
-      const auto y = spread(labels_of(*batch));    // (+)
+    batches->start(epoch, 0);
+    while (const auto batch = batches->next()) {
+      const auto x = spread((*batch)["pictures"].flatten(1));  // (+) around the batch
+      const auto y = spread((*batch)["labels"]);               // (+)
       net->zero_grad(/*set_to_none=*/true);
       const auto loss = torch::nn::functional::cross_entropy(net->forward(x), y);
       loss.backward();
@@ -76,11 +67,12 @@ void train(const std::string& folder, int epochs, int model_ranks) {
   }
 
   const torch::NoGradGuard no_grad;
-  auto tests = make_loader(folder, lockstep::data::Split::test);
+  const auto tests = batches_of(folder, lockstep::data::Split::test);
   double right = 0, seen = 0;
-  tests.start(0);
-  while (const auto batch = tests.next()) {
-    right += net->forward(spread(pictures_of(*batch))).argmax(1).eq(spread(labels_of(*batch))).sum().item<double>();
+  tests->start(0, 0);
+  while (const auto batch = tests->next()) {
+    const auto logits = net->forward(spread((*batch)["pictures"].flatten(1)));
+    right += logits.argmax(1).eq(spread((*batch)["labels"])).sum().item<double>();
     seen += static_cast<double>(batch->count);
   }
   if (group.rank() == 0) std::cout << "accuracy " << right / seen << std::endl;

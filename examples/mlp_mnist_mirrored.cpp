@@ -12,33 +12,24 @@
 
 constexpr int64_t kBatch = 100;  // of all ranks together
 
-// Bytes 0..255 become 0..1, and picture rows become what the network reads.
-std::vector<lockstep::data::TransformSpec> transforms() {
-  lockstep::data::TransformSpec rescale{"rescale", {}, {}};
-  rescale.arguments.push_back({"scale", 1.0 / 255, {}});
-  return {rescale, lockstep::data::TransformSpec{"hwc2chw", {}, {}}};
+// The pictures of a split: bytes 0..255 become 0..1, and picture rows become what the network reads.
+std::shared_ptr<const lockstep::samples::Dataset> dataset(const std::string& folder, lockstep::data::Split split) {
+  const auto pictures = lockstep::samples::from_pictures(lockstep::data::load_pictures("mnist", folder, split));
+  return lockstep::samples::transformed(pictures, "[rescale: {scale: 0.00392156862745098}, hwc2chw]");
 }
 
 // This rank's share of each batch.
-lockstep::data::Loader make_loader(const std::string& folder, lockstep::data::Split split,
-                                   const lockstep::Group& group) {
-  const auto dataset = lockstep::data::load_dataset("mnist", folder, split);
+std::unique_ptr<lockstep::samples::Batches> batches_of(const std::string& folder, lockstep::data::Split split,
+                                                       const lockstep::Group& group) {
+  const auto pictures = dataset(folder, split);
   lockstep::data::SamplerOptions sampler;
-  sampler.dataset_size = dataset->size();
+  sampler.dataset_size = pictures->size();
   sampler.shuffle = split == lockstep::data::Split::train;
   sampler.remainder = sampler.shuffle ? lockstep::data::Remainder::drop : lockstep::data::Remainder::exact;
   sampler.num_shards = group.size();           // (+)
   sampler.shard_id = group.rank();             // (+)
   sampler.batch_size = kBatch / group.size();  // (+) divided
-  return {
-      dataset, lockstep::data::Pipeline(transforms(), dataset->shape()), lockstep::data::ShardedSampler(sampler), {}};
-}
-
-torch::Tensor pictures_of(lockstep::data::Batch& batch) {
-  return torch::from_blob(batch.pixels.data(), {batch.count, 784});
-}
-torch::Tensor labels_of(lockstep::data::Batch& batch) {
-  return torch::from_blob(batch.labels.data(), {batch.count}, torch::kLong);
+  return pictures->batches(pictures, lockstep::data::ShardedSampler(sampler), {});
 }
 
 void train(const std::string& folder, int epochs) {
@@ -49,13 +40,14 @@ void train(const std::string& folder, int epochs) {
   lockstep::DataParallel parallel(net, group);  // (+)
   torch::optim::Adam optimizer(net->parameters(), 1e-3);
 
-  auto loader = make_loader(folder, lockstep::data::Split::train, group);
+  const auto batches = batches_of(folder, lockstep::data::Split::train, group);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     auto sum = torch::zeros({2}, torch::kDouble);  // of the losses, and steps
-    loader.start(epoch);
-    while (const auto batch = loader.next()) {
+    batches->start(epoch, 0);
+    while (const auto batch = batches->next()) {
       optimizer.zero_grad();
-      const auto loss = torch::nn::functional::cross_entropy(net->forward(pictures_of(*batch)), labels_of(*batch));
+      const auto logits = net->forward((*batch)["pictures"].flatten(1));
+      const auto loss = torch::nn::functional::cross_entropy(logits, (*batch)["labels"]);
       loss.backward();
       optimizer.step();
       sum += torch::tensor({loss.item<double>(), 1.0}, torch::kDouble);
@@ -66,12 +58,13 @@ void train(const std::string& folder, int epochs) {
   }
 
   const torch::NoGradGuard no_grad;
-  auto tests = make_loader(folder, lockstep::data::Split::test, group);
+  const auto tests = batches_of(folder, lockstep::data::Split::test, group);
   auto counts = torch::zeros({2}, torch::kDouble);  // right, seen
-  tests.start(0);
-  while (const auto batch = tests.next()) {
+  tests->start(0, 0);
+  while (const auto batch = tests->next()) {
     if (batch->count == 0) continue;  // (+) some ranks have no share of the last batch
-    const auto right = net->forward(pictures_of(*batch)).argmax(1).eq(labels_of(*batch)).sum().item<double>();
+    const auto logits = net->forward((*batch)["pictures"].flatten(1));
+    const auto right = logits.argmax(1).eq((*batch)["labels"]).sum().item<double>();
     counts += torch::tensor({right, static_cast<double>(batch->count)}, torch::kDouble);
   }
   lockstep::all_reduce(counts, group);  // (+)

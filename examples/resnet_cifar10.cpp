@@ -12,32 +12,23 @@
 #include <string>
 
 namespace data = lockstep::data;
+namespace samples = lockstep::samples;
 
 constexpr int64_t kBatch = 64;  // pictures a rank and step
 
-data::TransformSpec transform(std::string name,
-                              std::vector<std::pair<std::string, data::TransformValue>> arguments = {}) {
-  data::TransformSpec spec{std::move(name), {}, {}};
-  for (auto& [key, value] : arguments) spec.arguments.push_back({key, value, {}});
-  return spec;
-}
-
-std::vector<data::TransformSpec> transforms(data::Split split) {
-  std::vector<data::TransformSpec> list;
-  if (split == data::Split::train) {
-    list.push_back(transform("random_crop", {{"size", 32.0}, {"padding", 4.0}}));
-    list.push_back(transform("random_horizontal_flip"));
-  }
-  list.push_back(transform("rescale", {{"scale", 1.0 / 255}}));
-  list.push_back(transform("normalize", {{"mean", std::vector<double>{0.4914, 0.4822, 0.4465}},
-                                         {"std", std::vector<double>{0.2470, 0.2435, 0.2616}}}));
-  list.push_back(transform("hwc2chw"));
-  return list;
+// Crops and flips are for training only.
+std::string transforms(data::Split split) {
+  const std::string random = "random_crop: {size: 32, padding: 4}, random_horizontal_flip, ";
+  return "[" + (split == data::Split::train ? random : "") +
+         "rescale: {scale: 0.00392156862745098}, "
+         "normalize: {mean: [0.4914, 0.4822, 0.4465], std: [0.2470, 0.2435, 0.2616]}, hwc2chw]";
 }
 
 // This rank's share of a split, as batches.
-std::unique_ptr<data::Loader> make_loader(const std::string& folder, data::Split split, const lockstep::Group& group) {
-  const auto dataset = data::load_dataset("cifar10", folder, split);
+std::unique_ptr<samples::Batches> batches_of(const std::string& folder, data::Split split,
+                                             const lockstep::Group& group) {
+  const auto pictures = samples::from_pictures(data::load_pictures("cifar10", folder, split));
+  const auto dataset = samples::transformed(pictures, transforms(split));
   data::SamplerOptions sampler;
   sampler.dataset_size = dataset->size();
   sampler.num_shards = group.size();
@@ -47,28 +38,18 @@ std::unique_ptr<data::Loader> make_loader(const std::string& folder, data::Split
   sampler.batch_size = kBatch;
   data::LoaderOptions options;
   options.workers = 1;
-  return std::make_unique<data::Loader>(dataset, data::Pipeline(transforms(split), dataset->shape()),
-                                        data::ShardedSampler(sampler), options);
+  return dataset->batches(dataset, data::ShardedSampler(sampler), options);
 }
 
-// Tensors over the batch's own memory: the batch must outlive them.
-torch::Tensor pictures_of(data::Batch& batch) {
-  const auto& shape = batch.shape;
-  return torch::from_blob(batch.pixels.data(), {batch.count, shape.channels, shape.height, shape.width});
-}
-torch::Tensor labels_of(data::Batch& batch) {
-  return torch::from_blob(batch.labels.data(), {batch.count}, torch::kLong);
-}
-
-double train_epoch(int64_t epoch, const lockstep::models::Classifier& model, data::Loader& loader,
+double train_epoch(int64_t epoch, const lockstep::models::Classifier& model, samples::Batches& batches,
                    torch::optim::Optimizer& optimizer) {
   model.module->train();
   double sum = 0;
   int64_t steps = 0;
-  loader.start(epoch);
-  while (const auto batch = loader.next()) {
+  batches.start(epoch, 0);
+  while (const auto batch = batches.next()) {
     optimizer.zero_grad();
-    const auto loss = torch::cross_entropy_loss(model.forward(pictures_of(*batch)), labels_of(*batch));
+    const auto loss = torch::cross_entropy_loss(model.forward((*batch)["pictures"]), (*batch)["labels"]);
     loss.backward();
     optimizer.step();
     sum += loss.item<double>();
@@ -78,14 +59,14 @@ double train_epoch(int64_t epoch, const lockstep::models::Classifier& model, dat
 }
 
 // Share of all ranks' test pictures that are recognised; exact, because each picture counts once.
-double evaluate(const lockstep::models::Classifier& model, data::Loader& loader, const lockstep::Group& group) {
+double evaluate(const lockstep::models::Classifier& model, samples::Batches& batches, const lockstep::Group& group) {
   const torch::NoGradGuard no_grad;
   model.module->eval();
   auto counts = torch::zeros({2}, torch::kLong);  // right, seen
-  loader.start(0);
-  while (const auto batch = loader.next()) {
+  batches.start(0, 0);
+  while (const auto batch = batches.next()) {
     if (batch->count == 0) continue;
-    const auto right = model.forward(pictures_of(*batch)).argmax(1).eq(labels_of(*batch)).sum();
+    const auto right = model.forward((*batch)["pictures"]).argmax(1).eq((*batch)["labels"]).sum();
     counts += torch::stack({right, torch::tensor(batch->count)});
   }
   lockstep::all_reduce(counts, group);
@@ -94,8 +75,8 @@ double evaluate(const lockstep::models::Classifier& model, data::Loader& loader,
 
 void run(const std::string& folder, int epochs) {
   const auto group = lockstep::init();
-  const auto train_loader = make_loader(folder, data::Split::train, group);
-  const auto test_loader = make_loader(folder, data::Split::test, group);
+  const auto train_batches = batches_of(folder, data::Split::train, group);
+  const auto test_batches = batches_of(folder, data::Split::test, group);
 
   torch::manual_seed(1);
   lockstep::models::ModelSpec spec;
@@ -106,9 +87,9 @@ void run(const std::string& folder, int epochs) {
                               torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-4));
 
   for (int epoch = 0; epoch < epochs; ++epoch) {
-    const double loss = train_epoch(epoch, model, *train_loader, optimizer);
+    const double loss = train_epoch(epoch, model, *train_batches, optimizer);
     parallel.synchronize_buffers();
-    const double accuracy = evaluate(model, *test_loader, group);
+    const double accuracy = evaluate(model, *test_batches, group);
     if (group.rank() == 0)
       std::cout << "epoch " << epoch + 1 << ": loss " << loss << ", accuracy " << accuracy << std::endl;
   }

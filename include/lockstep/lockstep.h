@@ -11,8 +11,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/data/dataset.h>
-#include <lockstep/data/loader.h>
+#include <lockstep/data/pictures.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/kernels/optimizer_update.h>

@@ -4,7 +4,7 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/data/check.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/synthetic_criteo.h>
 #include <lockstep/train/config.h>

@@ -1,7 +1,7 @@
 // The check of a data set's folder, which reports all problems, not only the first.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/data/problem.h>
 
 #include <cstdint>

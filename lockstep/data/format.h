@@ -1,8 +1,8 @@
 // The file formats of data sets: recognition and reading. Loading and checking use the same reader.
 #pragma once
 
-#include <lockstep/data/dataset.h>
-#include <lockstep/data/memory_dataset.h>
+#include <lockstep/data/memory_pictures.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/data/problem.h>
 
 #include <filesystem>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/data/loader.h>
+#include <lockstep/data/sampler.h>
 
 #include <atomic>
 #include <condition_variable>

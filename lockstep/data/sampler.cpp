@@ -1,7 +1,8 @@
 // The distributed sampler: a seeded permutation by epoch, dealt round-robin to ranks; three rules for the remainder.
+// Also the limits of a loader's threads.
 #include <lockstep/base/error.h>
-#include <lockstep/data/loader.h>
 #include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +12,8 @@
 namespace lockstep::data {
 namespace {
 
+constexpr int kMostWorkers = 1024;
+constexpr int kMostPrefetch = 65536;
 constexpr std::int64_t kLargestBatch = std::numeric_limits<std::int32_t>::max();
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
@@ -120,6 +123,20 @@ EpochOrder ShardedSampler::epoch(std::int64_t epoch) const {
     }
   }
   return {std::move(own), batch_size, steps_};
+}
+
+void check_loader_options(const LoaderOptions& options) {
+  if (options.workers >= 0 && options.workers <= kMostWorkers && options.prefetch >= 0 &&
+      options.prefetch <= kMostPrefetch) {
+    return;
+  }
+  fail(ErrorKind::invalid_argument, "loader", "{} workers and {} batches ahead: there can be 0 to {} and 0 to {}",
+       options.workers, options.prefetch, kMostWorkers, kMostPrefetch);
+}
+
+int batches_ahead(const LoaderOptions& options) {
+  if (options.workers == 0) return 1;
+  return options.prefetch > 0 ? options.prefetch : 2 * options.workers;
 }
 
 }  // namespace lockstep::data

@@ -4,8 +4,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/data/criteo_format.h>
-#include <lockstep/data/dataset.h>
 #include <lockstep/data/exact_math.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/roc_area.h>
 #include <lockstep/data/synthetic_criteo.h>

@@ -2,7 +2,7 @@
 // depend on a math library (this folder is compiled with -ffp-contract=off).
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 
 #include <cstdint>

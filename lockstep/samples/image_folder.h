@@ -1,7 +1,7 @@
 // A folder of pictures by class as a data set: ROOT/train/CLASS/*.jpg, ROOT/val/CLASS/*.png.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/picture_sample.h>
 
 #include <memory>

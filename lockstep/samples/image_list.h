@@ -1,7 +1,7 @@
 // Pictures in a list file, one per line with its label, as a data set.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/picture_sample.h>
 
 #include <memory>

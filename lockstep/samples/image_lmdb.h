@@ -1,7 +1,7 @@
 // Pictures with labels in LMDB databases, in the layout of CRNN's data, as a data set.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/picture_sample.h>
 
 #include <memory>

@@ -1,4 +1,6 @@
-// Picture operations on HWC tensors with torchvision's rounding: resize, crop, pad, flip, colours (hue through HSV).
+// Picture operations on HWC tensors, with torchvision's rounding unless they say another: resize, crop, pad, flip,
+// colours (hue through HSV).
+#include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/picture_steps.h>
 
 #include <ATen/ATen.h>
@@ -62,6 +64,23 @@ at::Tensor to_rgb(const Hsv& hsv) {
   return at::stack({choose({v, q, p, p, t, v}), choose({t, v, v, q, p, p}), choose({p, p, t, v, v, q})}, 2);
 }
 
+/// Along dimension `dim` of floats [H, W, C].
+at::Tensor resized_along(const at::Tensor& picture, std::int64_t dim, std::int64_t target) {
+  const auto taps = data::resize_axis(static_cast<int>(picture.size(dim)), static_cast<int>(target));
+  const auto weighted = [&](int data::ResizeTap::*place, float data::ResizeTap::*weight) {
+    auto places = at::empty({target}, at::kLong);
+    auto weights = at::empty({target}, at::kFloat);
+    for (std::int64_t i = 0; i < target; ++i) {
+      const auto& tap = taps[static_cast<std::size_t>(i)];
+      places.data_ptr<std::int64_t>()[i] = tap.*place;
+      weights.data_ptr<float>()[i] = tap.*weight;
+    }
+    return picture.index_select(dim, places).mul_(dim == 0 ? weights.view({target, 1, 1}) : weights.view({target, 1}));
+  };
+  return weighted(&data::ResizeTap::first, &data::ResizeTap::first_weight)
+      .add_(weighted(&data::ResizeTap::second, &data::ResizeTap::second_weight));
+}
+
 }  // namespace
 
 at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias) {
@@ -71,6 +90,11 @@ at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t 
                        : at::upsample_bilinear2d(planes, {height, width}, /*align_corners=*/false);
   if (!picture.is_floating_point()) out = out.round().clamp(0, 255).to(picture.scalar_type());
   return out.squeeze(0).permute({1, 2, 0}).contiguous();
+}
+
+at::Tensor resized_half_up(const at::Tensor& picture, std::int64_t height, std::int64_t width) {
+  const auto out = resized_along(resized_along(picture.to(at::kFloat), 1, width), 0, height);
+  return picture.is_floating_point() ? out : (out + 0.5).floor_().to(picture.scalar_type());
 }
 
 Box box_with_shorter_side(std::int64_t height, std::int64_t width, std::int64_t side) {

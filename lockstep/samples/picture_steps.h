@@ -1,7 +1,7 @@
 // The arithmetic of transforms of pictures, on tensors: the operations of torchvision on tensors, with equal results.
 //
-// Pictures are HWC, uint8 or float32, with one or three channels. A uint8 picture stays uint8: like in torchvision,
-// results are rounded to the nearest for a resize, and truncated where colours are mixed.
+// Pictures are HWC, uint8, int32 or float32, with one or three channels. A uint8 picture stays uint8: like in
+// torchvision, results are rounded to the nearest for a resize, and truncated where colours are mixed.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,10 @@ struct Margins {
 /// Bilinear, with half-pixel centres. `antialias`: when the picture is reduced, each pixel averages over the area that
 /// it covers.
 at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias);
+
+/// The same rounded halves up, and with the sums of one float32 addition each, so that data::PicturePlan, which goes
+/// over bytes, gives equal results.
+at::Tensor resized_half_up(const at::Tensor& picture, std::int64_t height, std::int64_t width);
 
 /// The size with `side` as the shorter one and the same ratio, rounded down.
 Box box_with_shorter_side(std::int64_t height, std::int64_t width, std::int64_t side);

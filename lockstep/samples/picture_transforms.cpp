@@ -1,5 +1,6 @@
-// The picture transforms of Lockstep, with their options.
+// The picture transforms of Lockstep, with their options, and those that have a compiled form.
 #include <lockstep/base/error.h>
+#include <lockstep/data/picture_plan.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/picture_steps.h>
@@ -23,7 +24,12 @@ constexpr double kMostSide = 16384;
 constexpr double kAnyNumber = 1e30;
 
 data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
+  if (step.position) return data::step_stream({chance.run_seed(), chance.epoch(), chance.index()}, *step.position);
   return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
+}
+
+double uniform_for(const Chance& chance, const TransformStep& step) {
+  return step.position ? stream_for(chance, step).uniform() : chance.uniform(step.name);
 }
 
 /// Replaces the picture of a sample. Error(data) where there is none, or it does not have three dimensions.
@@ -94,20 +100,35 @@ void describe(ConfigFields& fields, ResizeOptions& options) {
   fields.field("antialias", options.antialias, anything(), "average over what a pixel covers where it gets smaller");
 }
 
-Transform make_resize(const PartOptions& part, const TransformStep&) {
+Box box_of(const ResizeOptions& options, std::int64_t height, std::int64_t width) {
+  const auto [first, second] = height_and_width(options.size);
+  if (options.size.size() == 2) return {.height = first, .width = second};
+  return box_with_shorter_side(height, width, first);
+}
+
+Transform make_resize(const PartOptions& part, const TransformStep& step) {
   const auto options = part.as<ResizeOptions>();
   height_and_width(options.size);
-  return on_pictures([options](const at::Tensor& picture, const Chance&) {
-    const auto [height, width] = height_and_width(options.size);
-    const bool exact = options.size.size() == 2;
-    const auto box =
-        exact ? Box{.height = height, .width = width} : box_with_shorter_side(picture.size(0), picture.size(1), height);
+  return on_pictures([options, in_memory = step.position.has_value()](const at::Tensor& picture, const Chance&) {
+    const auto box = box_of(options, picture.size(0), picture.size(1));
+    const auto longer = static_cast<double>(std::max(box.height, box.width));
+    if (in_memory && longer > kMostSide) {
+      fail(ErrorKind::data, "transforms", "resize to {} would make a side of {}; at most {} are allowed",
+           options.size.front(), longer, kMostSide);
+    }
     if (box.height * box.width > data::kMostPixels) {
       fail(ErrorKind::data, "transforms", "resize would make a picture of {} x {} pixels; at most {} are made",
            box.width, box.height, data::kMostPixels);
     }
+    if (in_memory && !options.antialias) return resized_half_up(picture, box.height, box.width);
     return resized(picture, box.height, box.width, options.antialias);
   });
+}
+
+bool compile_resize(const PartOptions& part, const TransformStep&, data::PicturePlan& plan) {
+  const auto& options = part.as<ResizeOptions>();
+  const auto box = box_of(options, plan.output().height, plan.output().width);
+  return !options.antialias && plan.add_resize(static_cast<int>(box.height), static_cast<int>(box.width));
 }
 
 struct SizeOptions {
@@ -161,6 +182,20 @@ Transform make_random_crop(const PartOptions& part, const TransformStep& step) {
     const auto left = stream.below(static_cast<std::uint64_t>(large.size(1) - width + 1));
     return cropped(large, {static_cast<std::int64_t>(top), static_cast<std::int64_t>(left), height, width});
   });
+}
+
+bool compile_random_crop(const PartOptions& part, const TransformStep& step, data::PicturePlan& plan) {
+  const auto& options = part.as<RandomCropOptions>();
+  if (options.pad_if_needed || options.fill != 0) return false;
+  const auto [height, width] = height_and_width(options.size);
+  const auto margins = margins_of(options.padding);
+  return plan.add_random_crop({.height = static_cast<int>(height),
+                               .width = static_cast<int>(width),
+                               .left = static_cast<int>(margins.left),
+                               .top = static_cast<int>(margins.top),
+                               .right = static_cast<int>(margins.right),
+                               .bottom = static_cast<int>(margins.bottom)},
+                              step.position.value());
 }
 
 struct ResizedCropOptions {
@@ -225,8 +260,12 @@ void describe(ConfigFields& fields, FlipOptions& options) {
 
 Transform make_random_horizontal_flip(const PartOptions& part, const TransformStep& step) {
   return on_pictures([prob = part.as<FlipOptions>().prob, step](const at::Tensor& picture, const Chance& chance) {
-    return chance.uniform(step.name) < prob ? mirrored(picture) : picture;
+    return uniform_for(chance, step) < prob ? mirrored(picture) : picture;
   });
+}
+
+bool compile_random_horizontal_flip(const PartOptions& part, const TransformStep& step, data::PicturePlan& plan) {
+  return plan.add_random_flip(part.as<FlipOptions>().prob, step.position.value());
 }
 
 struct PadOptions {
@@ -302,6 +341,14 @@ Transform make_normalize(const PartOptions& part, const TransformStep& step) {
   });
 }
 
+bool compile_normalize(const PartOptions& part, const TransformStep&, data::PicturePlan& plan) {
+  const auto& options = part.as<NormalizeOptions>();
+  const auto floats = [](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  return plan.add_normalize(floats(options.mean), floats(options.std));
+}
+
 struct RescaleOptions {
   double scale = 1;
   double shift = 0;
@@ -317,6 +364,27 @@ Transform make_rescale(const PartOptions& part, const TransformStep&) {
   });
 }
 
+bool compile_rescale(const PartOptions& part, const TransformStep&, data::PicturePlan& plan) {
+  const auto& options = part.as<RescaleOptions>();
+  return plan.add_rescale(static_cast<float>(options.scale), static_cast<float>(options.shift));
+}
+
+struct TypeOptions {
+  std::string type;
+};
+void describe(ConfigFields& fields, TypeOptions& options) {
+  fields.field("type", options.type, required(one_of({"float32", "int32"})), "int32: without the fraction");
+}
+
+Transform make_type_cast(const PartOptions& part, const TransformStep&) {
+  const auto type = part.as<TypeOptions>().type == "int32" ? at::kInt : at::kFloat;
+  return on_pictures([type](const at::Tensor& picture, const Chance&) { return picture.to(type); });
+}
+
+bool compile_type_cast(const PartOptions& part, const TransformStep&, data::PicturePlan& plan) {
+  return part.as<TypeOptions>().type == "int32" ? plan.add_truncation() : plan.add_float();
+}
+
 Transform make_hwc2chw(const PartOptions&, const TransformStep&) {
   return on_pictures([](const at::Tensor& picture, const Chance&) { return picture.permute({2, 0, 1}).contiguous(); });
 }
@@ -328,6 +396,13 @@ Transform make_to_tensor(const PartOptions&, const TransformStep&) {
   });
 }
 
+// A plan always ends with CHW.
+bool compile_hwc2chw(const PartOptions&, const TransformStep&, data::PicturePlan&) { return true; }
+
+bool compile_to_tensor(const PartOptions&, const TransformStep&, data::PicturePlan& plan) {
+  return !plan.changes_values() && plan.add_division(255);
+}
+
 }  // namespace
 
 std::vector<TransformPart> shipped_transforms() {
@@ -335,15 +410,15 @@ std::vector<TransformPart> shipped_transforms() {
   return {
       {"decode", "a picture from the bytes of its file, where the data set has not done it",
        PartOptions::of(DecodeOptionsOf{}), make_decode, false, channels_last},
-      {"resize", "bilinear", PartOptions::of(ResizeOptions{}), make_resize, false, channels_last},
+      {"resize", "bilinear", PartOptions::of(ResizeOptions{}), make_resize, false, channels_last, compile_resize},
       {"center_crop", "the middle; smaller pictures get zeros around", PartOptions::of(SizeOptions{}), make_center_crop,
        false, channels_last},
       {"random_crop", "a box of a fixed size at a random place", PartOptions::of(RandomCropOptions{}), make_random_crop,
-       true, channels_last},
+       true, channels_last, compile_random_crop},
       {"random_resized_crop", "a box of random area and ratio, resized", PartOptions::of(ResizedCropOptions{}),
        make_random_resized_crop, true, channels_last},
       {"random_horizontal_flip", "mirrored left to right by chance", PartOptions::of(FlipOptions{}),
-       make_random_horizontal_flip, true, channels_last},
+       make_random_horizontal_flip, true, channels_last, compile_random_horizontal_flip},
       {"pad", "filled up on each side", PartOptions::of(PadOptions{}), make_pad, false, channels_last},
       {"color_jitter", "random brightness, contrast, saturation and hue, in random order",
        PartOptions::of(ColorJitterOptions{}), make_color_jitter, true, channels_last},
@@ -352,11 +427,15 @@ std::vector<TransformPart> shipped_transforms() {
        {},
        make_to_tensor,
        false,
-       makes_channels_first},
-      {"hwc2chw", "HWC becomes CHW", {}, make_hwc2chw, false, makes_channels_first},
-      {"rescale", "value * scale + shift, as floats", PartOptions::of(RescaleOptions{}), make_rescale},
+       makes_channels_first,
+       compile_to_tensor},
+      {"hwc2chw", "HWC becomes CHW", {}, make_hwc2chw, false, makes_channels_first, compile_hwc2chw},
+      {"rescale", "value * scale + shift, as floats", PartOptions::of(RescaleOptions{}), make_rescale, false, any,
+       compile_rescale},
       {"normalize", "(value - mean) / std of each channel, as floats", PartOptions::of(NormalizeOptions{}),
-       make_normalize},
+       make_normalize, false, any, compile_normalize},
+      {"type_cast", "another type of numbers", PartOptions::of(TypeOptions{}), make_type_cast, false, any,
+       compile_type_cast},
   };
 }
 

@@ -1,22 +1,35 @@
-// Labelled pictures as a data set of samples: the fast path, in which one pass makes a batch from stored bytes.
+// Labelled pictures as data sets of samples: from bytes in memory, and the fast path from there to batches.
 #pragma once
 
-#include <lockstep/data/dataset.h>
-#include <lockstep/data/loader.h>
+#include <lockstep/base/config.h>
+#include <lockstep/data/picture_plan.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 namespace lockstep::samples {
 
-/// Fields: `pictures`, float32 [N, C, H, W], the output of `pipeline`; `labels`, int64 [N], each from 0 to
-/// num_classes() - 1.
+/// Fields: `pictures`, uint8 [H, W, C] or float32 [C, H, W]; `labels`, int64, each from 0 to the number of classes - 1.
 inline constexpr const char* kPictures = "pictures";
 inline constexpr const char* kLabels = "labels";
 
-std::shared_ptr<const Dataset> picture_dataset(std::shared_ptr<const data::Dataset> pictures, data::Pipeline pipeline);
+/// `dataset`, whose pictures are in memory, after the steps of `plan`: one pass makes a batch from the stored bytes.
+std::shared_ptr<const Dataset> planned_pictures(std::shared_ptr<const Dataset> dataset, data::PicturePlan plan);
 
 /// A batch of one picture of that shape, with the fields of such a data set; reads no data.
 Batch picture_example(const data::PictureShape& shape);
+
+/// The files of a data set that data::dataset_names() lists.
+struct PictureFolderOptions {
+  std::string root;
+};
+void describe(ConfigFields& fields, PictureFolderOptions& options);
+
+/// data::load_pictures() as a data set. Error(config) for data.root where its files are not in the folder.
+std::shared_ptr<const Dataset> load_picture_folder(std::string_view name, const PictureFolderOptions& options,
+                                                   data::Split split);
 
 }  // namespace lockstep::samples

@@ -1,16 +1,21 @@
-// Lists of transforms in a configuration.
+// Lists of transforms in a configuration: their steps, and the compiled form of those for pictures in memory.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/yaml_text.h>
 #include <lockstep/samples/picture_sample.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transforms.h>
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <ranges>
 #include <utility>
@@ -41,15 +46,26 @@ const TransformPart& find_transform(const NamedArguments& item, std::string_view
               item.position);
 }
 
+/// Whole numbers may be written as 32.0.
+void make_whole(ConfigNode& item) {
+  const auto number = item.kind == ConfigNode::Kind::scalar && !item.quoted ? parse_number(item.scalar) : std::nullopt;
+  if (number && std::abs(*number) < 1e9 && *number == std::floor(*number)) item.scalar = fmt::format("{:.0f}", *number);
+}
+
 /// `size: 32` for `size: [32]`.
 ConfigNode with_lists(ConfigNode arguments, PartOptions& options) {
   for (const auto& key : list_fields([&](ConfigFields& fields) { options.visit(fields); })) {
     if (!key.type.starts_with("list of")) continue;
     for (auto& entry : arguments.entries) {
-      if (entry.key != key.path || entry.value.kind != ConfigNode::Kind::scalar) continue;
-      ConfigNode item = entry.value;
-      entry.value = {
-          .kind = ConfigNode::Kind::list, .items = {std::move(item)}, .entries = {}, .position = entry.value.position};
+      if (entry.key != key.path) continue;
+      if (entry.value.kind == ConfigNode::Kind::scalar) {
+        ConfigNode item = entry.value;
+        entry.value = {.kind = ConfigNode::Kind::list,
+                       .items = {std::move(item)},
+                       .entries = {},
+                       .position = entry.value.position};
+      }
+      if (key.type == "list of integers") std::ranges::for_each(entry.value.items, make_whole);
     }
   }
   return arguments;
@@ -65,37 +81,15 @@ void require_order(const TransformPart& part, bool channels_first, std::string_v
               position);
 }
 
-}  // namespace
-
-Transform transforms_of(const ConfigNode& list, std::string_view what, const std::vector<TransformPart>& parts,
-                        bool with_random) {
-  return transforms_of(list, what, ForeignWords{}, parts, with_random);
+/// The error of a transform, as one of its place in the file.
+[[noreturn]] void rethrow_at(const Error& error, const TransformPart& part, std::string_view what,
+                             const FilePosition& position) {
+  // For a plugin's part, the place of the error names the plugin and the part (train/plugins/error_origin.h).
+  const auto from = error.where().find(part.name) == std::string::npos ? "" : error.where() + ": ";
+  throw Error(ErrorKind::config, what, from + error.message(), position);
 }
 
-Transform transforms_of(const ConfigNode& list, std::string_view what, const ForeignWords& words,
-                        const std::vector<TransformPart>& parts, bool with_random) {
-  std::vector<Transform> steps;
-  std::map<std::string, int> seen;
-  bool channels_first = false;
-  for (const auto& item : read_named_list(list, what)) {
-    const auto& part = find_transform(item, what, parts);
-    PartOptions options = part.options;
-    auto arguments = with_lists(item.arguments, options);
-    if (arguments.kind == ConfigNode::Kind::null) arguments.position = item.position;
-    read_options(arguments, fmt::format("{}.{}", what, part.name), options, words);
-    require_order(part, channels_first, what, item.position);
-    const int number = ++seen[part.name];
-    if (part.random && !with_random) continue;
-    const auto name = number == 1 ? part.name : fmt::format("{}.{}", part.name, number);
-    try {
-      steps.push_back(part.make(options, {name, channels_first}));
-    } catch (const Error& error) {
-      // For a plugin's part, the place of the error names the plugin and the part (train/plugins/error_origin.h).
-      const auto from = error.where().find(part.name) == std::string::npos ? "" : error.where() + ": ";
-      throw Error(ErrorKind::config, what, from + error.message(), item.position);
-    }
-    if (part.order == PictureOrder::makes_channels_first) channels_first = true;
-  }
+Transform one_after_the_other(std::vector<Transform> steps) {
   if (steps.empty()) return {};
   return [steps = std::move(steps)](Sample sample, const Chance& chance) {
     const auto name = sample.texts.find(kNames);
@@ -107,6 +101,114 @@ Transform transforms_of(const ConfigNode& list, std::string_view what, const For
     }
     return sample;
   };
+}
+
+std::string text_of(const data::PictureShape& shape) {
+  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
+}
+
+/// What a list for pictures in memory makes of them, found with a black picture; and the list's compiled form.
+class Trial {
+ public:
+  explicit Trial(const data::PictureShape& shape) : plan_(shape), text_(text_of(shape)) {
+    picture_.tensors.emplace(kPictures, at::zeros({shape.height, shape.width, shape.channels}, at::kByte));
+    picture_.tensors.emplace(kLabels, at::zeros({}, at::kLong));
+  }
+
+  void pass(const TransformPart& part, const PartOptions& options, const TransformStep& step, const Transform& made) {
+    picture_ = made(std::move(picture_), Chance(0, 0, 0));
+    if (plan_ && !(part.compile && part.compile(options, step, *plan_))) plan_.reset();
+  }
+
+  void add_text(const NamedArguments& item, const TransformPart& part) {
+    text_ += " -> " + part.name;
+    if (!item.arguments.entries.empty()) text_ += " " + print_yaml_flow(item.arguments);
+  }
+
+  /// Error(config) unless the list ends with CHW float32.
+  void finish(TransformList& list, bool channels_first, std::string_view what, const FilePosition& position) {
+    const auto picture = picture_.tensors[kPictures];
+    std::string missing;
+    if (!picture.defined()) fail(ErrorKind::config, what, "leaves samples without the field `pictures`");
+    if (picture.scalar_type() != at::kFloat) missing = "rescale, normalize or type_cast {type: float32}";
+    if (!channels_first) missing += missing.empty() ? "hwc2chw" : ", and hwc2chw";
+    if (!missing.empty() || picture.dim() != 3) {
+      throw Error(ErrorKind::config, what,
+                  fmt::format("the transforms give pictures as {} {} [{}], but a model needs CHW float32{}",
+                              channels_first ? "CHW" : "HWC", c10::toString(picture.scalar_type()),
+                              fmt::join(picture.sizes(), ", "), missing.empty() ? "" : "; add " + missing),
+                  position);
+    }
+    list.output = {static_cast<int>(picture.size(0)), static_cast<int>(picture.size(1)),
+                   static_cast<int>(picture.size(2))};
+    list.text = fmt::format("{} -> {} ({})", text_, text_of(list.output), plan_ ? "compiled" : "step by step");
+    list.plan = std::move(plan_);
+  }
+
+ private:
+  Sample picture_;
+  std::optional<data::PicturePlan> plan_;
+  std::string text_;
+};
+
+}  // namespace
+
+TransformList read_transforms(const ConfigNode& list, std::string_view what, const ForeignWords& words,
+                              const std::vector<TransformPart>& parts, bool with_random,
+                              const std::optional<data::PictureShape>& stored) {
+  std::vector<Transform> steps;
+  std::map<std::string, int> seen;
+  std::int64_t random_steps = 0;
+  auto trial = stored ? std::optional<Trial>(*stored) : std::nullopt;
+  TransformStep step;
+  FilePosition position = list.position;
+  for (const auto& item : read_named_list(list, what)) {
+    const auto& part = find_transform(item, what, parts);
+    PartOptions options = part.options;
+    auto arguments = with_lists(item.arguments, options);
+    if (arguments.kind == ConfigNode::Kind::null) arguments.position = item.position;
+    read_options(arguments, fmt::format("{}.{}", what, part.name), options, words);
+    require_order(part, step.channels_first, what, item.position);
+    const int number = ++seen[part.name];
+    if (part.random && !with_random) continue;
+    step.name = number == 1 ? part.name : fmt::format("{}.{}", part.name, number);
+    if (stored) step.position = random_steps;
+    try {
+      steps.push_back(part.make(options, step));
+      if (trial) trial->pass(part, options, step, steps.back());
+    } catch (const Error& error) {
+      rethrow_at(error, part, what, item.position);
+    }
+    if (trial) trial->add_text(item, part);
+    if (part.random) ++random_steps;
+    if (part.order == PictureOrder::makes_channels_first) step.channels_first = true;
+    position = item.position;
+  }
+  TransformList made{.steps = one_after_the_other(std::move(steps))};
+  if (trial) trial->finish(made, step.channels_first, what, position);
+  return made;
+}
+
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, const TransformList& list) {
+  if (list.plan && dataset->stored()) return planned_pictures(std::move(dataset), *list.plan);
+  return list.steps ? mapped(std::move(dataset), list.steps) : dataset;
+}
+
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, const ConfigNode& list,
+                                           std::string_view what, const std::vector<TransformPart>& parts,
+                                           bool with_random) {
+  const auto pictures = dataset->stored();
+  const auto shape = pictures ? std::optional(pictures->shape()) : std::nullopt;
+  return transformed(std::move(dataset), read_transforms(list, what, {}, parts, with_random, shape));
+}
+
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, std::string_view list) {
+  return transformed(std::move(dataset), parse_yaml(list, "the program"), "transforms", shipped_transforms());
+}
+
+Transform transforms_of(const ConfigNode& list, std::string_view what, const std::vector<TransformPart>& parts,
+                        bool with_random) {
+  return read_transforms(list, what, {}, parts, with_random, std::nullopt).steps;
 }
 
 }  // namespace lockstep::samples

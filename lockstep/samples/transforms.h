@@ -1,16 +1,34 @@
-// Lists of transforms in a run's configuration, which may have words of other frameworks.
+// Lists of transforms in a run's configuration, for the samples of one data set.
 #pragma once
 
 #include <lockstep/base/foreign_words.h>
+#include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/transform.h>
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep::samples {
 
-/// transforms_of() of transform.h, whose messages about unknown arguments translate `words`.
-Transform transforms_of(const ConfigNode& list, std::string_view what, const ForeignWords& words,
-                        const std::vector<TransformPart>& parts, bool with_random = true);
+/// A plain value.
+struct TransformList {
+  Transform steps;                          ///< one after the other; empty: there are none
+  std::optional<data::PicturePlan> plan{};  ///< their compiled form, if each step of a list for `stored` has one
+  data::PictureShape output{};              ///< of pictures of `stored`
+  std::string text{};  ///< for those, one line: "3x32x32 -> random_crop {size: 32} -> ... (compiled)"
+};
+
+/// The list for pictures of any size, or for pictures in memory of the shape `stored`: these are tried on a black
+/// picture, so that wrong sizes and types are errors of the list. Messages about unknown arguments translate `words`;
+/// else as transformed() of transform.h.
+TransformList read_transforms(const ConfigNode& list, std::string_view what, const ForeignWords& words,
+                              const std::vector<TransformPart>& parts, bool with_random,
+                              const std::optional<data::PictureShape>& stored);
+
+/// `dataset` after the list, which was read for its pictures if they are in memory.
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, const TransformList& list);
 
 }  // namespace lockstep::samples

@@ -11,6 +11,7 @@
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
@@ -54,8 +55,9 @@ ModelPart torchscript() {
   return {.name = "torchscript",
           .doc = "a classifier that Python exported with torch.jit.script or trace",
           .options = PartOptions::of(models::TorchScriptOptions{}),
-          .classifier = [](const PartOptions& options,
-                           const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .make = [](const PartOptions& options,
+                     const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .task = kClassification,
           .start = [](const PartOptions&, torch::nn::Module& module) { return models::remarks_on_script(module); },
           .divisible = false,
           .save =
@@ -71,10 +73,12 @@ std::vector<ModelPart> model_parts() {
     parts.push_back({.name = std::string(model.name),
                      .doc = std::string(model.doc),
                      .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
-                     .classifier = [has_stem](const PartOptions& options, models::ModelSpec spec) {
-                       if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
-                       return models::make_classifier(spec).module;
-                     }});
+                     .make =
+                         [has_stem](const PartOptions& options, models::ModelSpec spec) {
+                           if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
+                           return models::make_classifier(spec).module;
+                         },
+                     .task = kClassification});
   }
   parts.push_back(gpt());
   parts.push_back(torchscript());
@@ -117,8 +121,12 @@ std::vector<DataPart> data_parts() {
     const std::string name(format.name);
     parts.push_back({.name = name,
                      .doc = std::string(format.doc),
-                     .pictures = [name](const PartOptions&, const std::string& root,
-                                        data::Split split) { return data::load_dataset(name, root, split); },
+                     .options = PartOptions::of(samples::PictureFolderOptions{}),
+                     .load =
+                         [name](const PartOptions& options, data::Split split) {
+                           return samples::load_picture_folder(name, options.as<samples::PictureFolderOptions>(),
+                                                               split);
+                         },
                      .shape = format.shape});
   }
   parts.push_back(text());

@@ -141,7 +141,8 @@ void lockstep_plugin(train::Parts& parts) {
   parts.models.push_back(
       {.name = "means",
        .doc = "a linear layer over the mean of each channel",
-       .classifier = [](const PartOptions&, const models::ModelSpec& spec) { return std::make_shared<Means>(spec); }});
+       .make = [](const PartOptions&, const models::ModelSpec& spec) { return std::make_shared<Means>(spec); },
+       .task = train::kClassification});
   parts.tasks.push_back(
       {.name = "failing_squares", .options = PartOptions::of(Fails{}), .make = [](const PartOptions& options) {
          return std::make_shared<Squares>(options.as<Fails>());

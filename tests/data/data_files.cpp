@@ -1,7 +1,7 @@
 #include "data/data_files.h"
 
 #include <gtest/gtest.h>
-#include <lockstep/data/memory_dataset.h>
+#include <lockstep/data/memory_pictures.h>
 #include <lockstep/data/random.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -91,28 +91,13 @@ void write_mnist(const std::filesystem::path& folder) {
   write_bytes(folder / "t10k-labels-idx1-ubyte", idx_labels(3));
 }
 
-std::shared_ptr<const data::Dataset> random_dataset(data::PictureShape shape, int count, std::uint64_t seed) {
+std::shared_ptr<const data::Pictures> random_dataset(data::PictureShape shape, int count, std::uint64_t seed) {
   data::RandomStream random(seed, data::RandomPurpose::synthesize, {99});
   data::SplitContents contents;
   for (int r = 0; r < count; ++r) contents.labels.push_back(static_cast<std::uint8_t>(r % 10));
   contents.pixels.resize(data::picture_size(shape) * static_cast<std::size_t>(count));
   for (auto& value : contents.pixels) value = static_cast<std::uint8_t>(random.next());
-  return data::make_memory_dataset(shape, 10, std::move(contents));
-}
-
-data::TransformSpec spec(std::string name, std::vector<std::pair<std::string, data::TransformValue>> arguments,
-                         int line) {
-  data::TransformSpec made{std::move(name), {}, {"run.yaml", line}};
-  for (auto& [key, value] : arguments) made.arguments.push_back({key, std::move(value), {"run.yaml", line}});
-  return made;
-}
-
-std::vector<data::TransformSpec> usual_transforms() {
-  return {
-      spec("random_crop", {{"size", 32.0}, {"padding", 4.0}}), spec("random_horizontal_flip"),
-      spec("rescale", {{"scale", 1 / 255.0}}),
-      spec("normalize", {{"mean", std::vector{0.4465, 0.4822, 0.4914}}, {"std", std::vector{0.2010, 0.1994, 0.2023}}}),
-      spec("hwc2chw")};
+  return data::make_memory_pictures(shape, 10, std::move(contents));
 }
 
 }  // namespace lockstep::test

@@ -1,14 +1,13 @@
 // Small data sets on disk, with contents that are easy to predict, and ways to spoil them.
 #pragma once
 
-#include <lockstep/data/dataset.h>
-#include <lockstep/data/loader.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace lockstep::test {
@@ -39,13 +38,6 @@ Bytes idx_labels(int count);
 void write_mnist(const std::filesystem::path& folder);
 
 /// `count` records whose pixels are random bytes, all of the same shape, with labels r % 10.
-std::shared_ptr<const data::Dataset> random_dataset(data::PictureShape shape, int count, std::uint64_t seed);
-
-/// A transform at line `line` of "run.yaml".
-data::TransformSpec spec(std::string name, std::vector<std::pair<std::string, data::TransformValue>> arguments = {},
-                         int line = 1);
-
-/// crop 32 with padding 4, flip, rescale by 1/255, CIFAR-10's normalize, hwc2chw.
-std::vector<data::TransformSpec> usual_transforms();
+std::shared_ptr<const data::Pictures> random_dataset(data::PictureShape shape, int count, std::uint64_t seed);
 
 }  // namespace lockstep::test

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/check.h>
-#include <lockstep/data/memory_dataset.h>
+#include <lockstep/data/memory_pictures.h>
 
 #include "base/expect_error.h"
 #include "data/data_files.h"
@@ -93,12 +93,12 @@ TEST(Check, FoldersThatCannotBeTold) {
 
 TEST(MemoryDataset, RefusesContentsThatDoNotFit) {
   const PictureShape shape{1, 2, 2};
-  expect_error(ErrorKind::data, {"at least one record"}, [&] { make_memory_dataset(shape, 2, {}); });
+  expect_error(ErrorKind::data, {"at least one record"}, [&] { make_memory_pictures(shape, 2, {}); });
   expect_error(ErrorKind::data, {"2 records", "8 bytes", "not 7"}, [&] {
-    make_memory_dataset(shape, 2, {test::Bytes(7), {0, 1}});
+    make_memory_pictures(shape, 2, {test::Bytes(7), {0, 1}});
   });
   expect_error(ErrorKind::data, {"record 1", "label 2", "2 classes"}, [&] {
-    make_memory_dataset(shape, 2, {test::Bytes(8), {0, 2}});
+    make_memory_pictures(shape, 2, {test::Bytes(8), {0, 2}});
   });
 }
 

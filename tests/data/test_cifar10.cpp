@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 
 #include "base/expect_error.h"
 #include "data/data_files.h"
@@ -16,8 +16,8 @@ class Cifar10 : public testing::Test {
   void SetUp() override { test::write_cifar10(root()); }
 
   std::filesystem::path root() const { return folder_.path(); }
-  std::shared_ptr<const Dataset> load(Split split = Split::train) const {
-    return load_dataset("cifar10", root(), split);
+  std::shared_ptr<const Pictures> load(Split split = Split::train) const {
+    return load_pictures("cifar10", root(), split);
   }
 
   TemporaryFolder folder_;
@@ -89,8 +89,8 @@ TEST_F(Cifar10, TheOnlyFolderBelowIsTaken) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "a" / "b");
   test::write_cifar10(folder.path() / "a" / "b");
-  EXPECT_EQ(load_dataset("cifar10", folder.path(), Split::train)->size(), 15);
-  EXPECT_EQ(load_dataset("cifar10", folder.path() / "a" / "b" / "test_batch.bin", Split::train)->size(), 15);
+  EXPECT_EQ(load_pictures("cifar10", folder.path(), Split::train)->size(), 15);
+  EXPECT_EQ(load_pictures("cifar10", folder.path() / "a" / "b" / "test_batch.bin", Split::train)->size(), 15);
 }
 
 TEST_F(Cifar10, OtherFormsOfTheDataSetAreNamed) {
@@ -98,7 +98,7 @@ TEST_F(Cifar10, OtherFormsOfTheDataSetAreNamed) {
   const auto with = [&](const std::string& file, std::initializer_list<std::string_view> words) {
     std::filesystem::create_directories((folder.path() / file).parent_path());
     test::write_bytes(folder.path() / file, {1});
-    expect_error(ErrorKind::invalid_argument, words, [&] { load_dataset("cifar10", folder.path(), Split::train); });
+    expect_error(ErrorKind::invalid_argument, words, [&] { load_pictures("cifar10", folder.path(), Split::train); });
     std::filesystem::remove(folder.path() / file);
   };
   with("data_batch_1", {"Python version", "cifar-10-binary.tar.gz"});
@@ -129,12 +129,12 @@ TEST_F(Cifar10, FileWithoutReadPermissionGivesTheReason) {
 
 TEST_F(Cifar10, FolderThatDoesNotExist) {
   expect_error(ErrorKind::invalid_argument, {"/nowhere", "not a folder", "lockstep data synthesize cifar10"},
-               [&] { load_dataset("cifar10", root() / "nowhere", Split::train); });
+               [&] { load_pictures("cifar10", root() / "nowhere", Split::train); });
 }
 
 TEST_F(Cifar10, UnknownNameGetsTheNearest) {
   expect_error(ErrorKind::invalid_argument, {"'cifar-10'", "cifar10, mnist", "did you mean 'cifar10'"},
-               [&] { load_dataset("cifar-10", root(), Split::train); });
+               [&] { load_pictures("cifar-10", root(), Split::train); });
   EXPECT_EQ(dataset_names(), (std::vector<std::string>{"cifar10", "mnist"}));
 }
 

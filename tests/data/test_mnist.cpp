@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 
 #include "base/expect_error.h"
 #include "data/data_files.h"
@@ -18,7 +18,9 @@ class Mnist : public testing::Test {
   void SetUp() override { test::write_mnist(root()); }
 
   std::filesystem::path root() const { return folder_.path(); }
-  std::shared_ptr<const Dataset> load(Split split = Split::train) const { return load_dataset("mnist", root(), split); }
+  std::shared_ptr<const Pictures> load(Split split = Split::train) const {
+    return load_pictures("mnist", root(), split);
+  }
 
   // Puts `bytes` in the place of a plain file, under another name if given.
   void replace(const std::string& plain, const test::Bytes& bytes, const std::string& new_name = {}) {
@@ -29,7 +31,7 @@ class Mnist : public testing::Test {
   TemporaryFolder folder_;
 };
 
-void expect_all_records(const Dataset& dataset, int file, int count) {
+void expect_all_records(const Pictures& dataset, int file, int count) {
   EXPECT_EQ(dataset.size(), count);
   EXPECT_EQ(dataset.shape(), (PictureShape{1, 28, 28}));
   EXPECT_EQ(dataset.num_classes(), 10);
@@ -56,7 +58,7 @@ TEST_F(Mnist, ReadsEverySpelling) {
       test::write_bytes(folder.path() / ("train-images" + joint + "idx3" + end),
                         packed ? test::gzip(pictures) : pictures);
       test::write_bytes(folder.path() / ("train-labels" + joint + "idx1" + end), packed ? test::gzip(labels) : labels);
-      expect_all_records(*load_dataset("mnist", folder.path(), Split::train), 0, 7);
+      expect_all_records(*load_pictures("mnist", folder.path(), Split::train), 0, 7);
     }
   }
 }

@@ -22,7 +22,7 @@ TEST(RealData, Cifar10) {
   for (const SplitSummary& split : report.splits) {
     // The data set and its usual excerpts hold every class equally often.
     EXPECT_EQ(split.class_counts, std::vector<std::int64_t>(10, split.records / 10)) << to_text(report);
-    EXPECT_EQ(load_dataset("cifar10", root, split.split)->size(), split.records);
+    EXPECT_EQ(load_pictures("cifar10", root, split.split)->size(), split.records);
   }
   EXPECT_EQ(report.splits[0].records, 5 * report.splits[1].records);
 }
@@ -38,7 +38,7 @@ TEST(RealData, Mnist) {
             (std::vector<std::int64_t>{980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009}));
 
   // The known mean of the train pictures, 0.1307 of full brightness.
-  const auto train = load_dataset("mnist", real_data() / "mnist", Split::train);
+  const auto train = load_pictures("mnist", real_data() / "mnist", Split::train);
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < train->size(); ++i) {
     const auto pixels = (*train)[i].pixels;

@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <lockstep/data/loader.h>
+#include <lockstep/data/sampler.h>
 
 #include <algorithm>
 #include <map>

@@ -17,7 +17,7 @@ namespace {
 using test::expect_error;
 
 // FNV-1a, to pin bytes down in a few digits.
-std::uint64_t fingerprint(const Dataset& dataset) {
+std::uint64_t fingerprint(const Pictures& dataset) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   const auto add = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3ULL; };
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
@@ -32,7 +32,7 @@ bool same_record(const Record& a, const Record& b) {
 }
 
 // The share of test records whose nearest train record (sum of squared differences) has the same label.
-double nearest_neighbour_accuracy(const Dataset& train, const Dataset& test) {
+double nearest_neighbour_accuracy(const Pictures& train, const Pictures& test) {
   int right = 0;
   for (std::int64_t i = 0; i < test.size(); ++i) {
     const Record wanted = test[i];
@@ -77,16 +77,16 @@ TEST_P(Synthesize, RecordDependsOnSeedSplitAndIndexAlone) {
   synthesize(GetParam(), path("large"), 57, 31, 7);
   synthesize(GetParam(), path("other"), 23, 11, 8);
   for (const Split split : {Split::train, Split::test}) {
-    const auto small = load_dataset(GetParam(), path("small"), split);
-    const auto large = load_dataset(GetParam(), path("large"), split);
-    const auto other = load_dataset(GetParam(), path("other"), split);
+    const auto small = load_pictures(GetParam(), path("small"), split);
+    const auto large = load_pictures(GetParam(), path("large"), split);
+    const auto other = load_pictures(GetParam(), path("other"), split);
     for (std::int64_t i = 0; i < small->size(); ++i) {
       EXPECT_TRUE(same_record((*small)[i], (*large)[i])) << i;
       EXPECT_FALSE(same_record((*small)[i], (*other)[i])) << i;
     }
   }
-  const auto train = load_dataset(GetParam(), path("small"), Split::train);
-  const auto test = load_dataset(GetParam(), path("small"), Split::test);
+  const auto train = load_pictures(GetParam(), path("small"), Split::train);
+  const auto test = load_pictures(GetParam(), path("small"), Split::test);
   EXPECT_FALSE(same_record((*train)[0], (*test)[0]));
 }
 
@@ -94,15 +94,15 @@ TEST_P(Synthesize, BytesAreTheSameOnEveryMachine) {
   synthesize(GetParam(), path("a"), 40, 1, 3);
   const std::uint64_t expected =
       std::string_view(GetParam()) == "cifar10" ? 888287319926931156ULL : 12313970099556958949ULL;
-  EXPECT_EQ(fingerprint(*load_dataset(GetParam(), path("a"), Split::train)), expected);
+  EXPECT_EQ(fingerprint(*load_pictures(GetParam(), path("a"), Split::train)), expected);
 }
 
 // The nearest neighbour in pixels is a weak learner: it must do far better than guessing (10%), and cifar10's shapes,
 // which move and change colour, must leave a network something to learn.
 TEST_P(Synthesize, PicturesCanBeLearnt) {
   synthesize(GetParam(), path("a"), 1000, 200, 1);
-  const double accuracy = nearest_neighbour_accuracy(*load_dataset(GetParam(), path("a"), Split::train),
-                                                     *load_dataset(GetParam(), path("a"), Split::test));
+  const double accuracy = nearest_neighbour_accuracy(*load_pictures(GetParam(), path("a"), Split::train),
+                                                     *load_pictures(GetParam(), path("a"), Split::test));
   if (std::string_view(GetParam()) == "cifar10") {
     EXPECT_GT(accuracy, 0.6);
     EXPECT_LT(accuracy, 0.9);
@@ -115,12 +115,12 @@ TEST_P(Synthesize, PicturesCanBeLearnt) {
 TEST_P(Synthesize, ReplacesItsOwnFilesButNoOthers) {
   synthesize(GetParam(), path("a"), 20, 10, 1);
   synthesize(GetParam(), path("a"), 30, 10, 1);
-  EXPECT_EQ(load_dataset(GetParam(), path("a"), Split::train)->size(), 30);
+  EXPECT_EQ(load_pictures(GetParam(), path("a"), Split::train)->size(), 30);
 
   std::filesystem::remove(path("a") / "SYNTHETIC.txt");
   expect_error(ErrorKind::invalid_argument, {GetParam(), "possibly real", "SYNTHETIC.txt", "another folder"},
                [&] { synthesize(GetParam(), path("a"), 40, 10, 1); });
-  EXPECT_EQ(load_dataset(GetParam(), path("a"), Split::train)->size(), 30);
+  EXPECT_EQ(load_pictures(GetParam(), path("a"), Split::train)->size(), 30);
 }
 
 TEST_P(Synthesize, RefusesCountsOutOfRange) {

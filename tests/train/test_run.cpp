@@ -5,7 +5,7 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/output/metrics.h>
-#include <lockstep/train/resources/picture_pipeline.h>
+#include <lockstep/train/resources/configured_data.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -283,8 +283,9 @@ TEST(Run, EvaluationThatIsNotDescribedSeesPicturesAsTrainingDoes) {
   flip.kind = ConfigNode::Kind::scalar;
   flip.scalar = "random_horizontal_flip";
   config.train_transforms.items.insert(config.train_transforms.items.begin(), flip);
-  EXPECT_NE(make_pipeline(config, data::Split::train).describe().find("random_horizontal_flip"), std::string::npos);
-  EXPECT_EQ(make_pipeline(config, data::Split::test).describe().find("random_horizontal_flip"), std::string::npos);
+  const auto text = [&](data::Split split) { return transforms_of(config, split, data_part(config).shape).text; };
+  EXPECT_NE(text(data::Split::train).find("random_horizontal_flip"), std::string::npos);
+  EXPECT_EQ(text(data::Split::test).find("random_horizontal_flip"), std::string::npos);
 }
 
 TEST(Run, BadInputIsAnsweredBeforeTraining) {

@@ -9,7 +9,7 @@
 
 namespace lockstep::models {
 
-/// The common type of all classifiers that a configuration can name, also those of users (ModelPart::classifier).
+/// The common type of all classifiers that a configuration can name, also those of users (train::kClassification).
 class Network : public torch::nn::Module {
  public:
   /// Pictures [N, C, H, W], floating, to logits [N, num_classes].

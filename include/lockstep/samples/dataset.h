@@ -1,7 +1,8 @@
 // Samples, and the interfaces of data sets and streams that give them.
 #pragma once
 
-#include <lockstep/data/loader.h>
+#include <lockstep/data/pictures.h>
+#include <lockstep/data/sampler.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -64,6 +65,8 @@ class Chance {
   std::uint64_t seed(std::string_view step) const;
   /// The first number of the step's stream, uniform in [0, 1).
   double uniform(std::string_view step) const;
+  /// The run's seed, the same for all samples.
+  std::uint64_t run_seed() const { return seed_; }
   std::int64_t epoch() const { return epoch_; }
   std::int64_t index() const { return index_; }
 
@@ -120,6 +123,9 @@ class Dataset {
   virtual std::unique_ptr<Batches> batches(std::shared_ptr<const Dataset> self, const data::ShardedSampler& sampler,
                                            const data::LoaderOptions& options) const;
 
+  /// The pictures behind a data set of from_pictures(); nullptr for any other.
+  virtual std::shared_ptr<const data::Pictures> stored() const { return nullptr; }
+
   /// A batch of one sample, from which the planner reads fields, shapes and dtypes; its values have no meaning.
   virtual Batch example() const;
 };
@@ -141,6 +147,10 @@ Batch collate(std::vector<Sample> samples, const std::map<std::string, Collate, 
 /// A data set of tensors in memory, each with the samples along dimension 0. Error(invalid_argument) when their sizes
 /// along it differ or there is no tensor.
 std::shared_ptr<const Dataset> from_tensors(Tensors tensors);
+
+/// A data set of labelled pictures in memory: `pictures`, uint8 [H, W, C], and `labels`, int64. A list of transforms
+/// (transform.h) runs on the stored bytes in one pass, with equal results, where each of its steps can be compiled.
+std::shared_ptr<const Dataset> from_pictures(std::shared_ptr<const data::Pictures> pictures);
 
 /// The samples of `dataset` after `transform`, which threads call at the same time.
 using Transform = std::function<Sample(Sample sample, const Chance& chance)>;

@@ -14,7 +14,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/dataset.h>
@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,17 +47,45 @@ class Optimizer;
 
 namespace lockstep::train {
 
+/// Makes the module of a model from the keys of its part. A function with a second argument also gets the sizes of the
+/// data's pictures or features and of the section `model`: that of a classifier.
+class ModelMaker {
+ public:
+  using Module = std::shared_ptr<torch::nn::Module>;
+  using Function = std::function<Module(const PartOptions&, const models::ModelSpec&)>;
+
+  ModelMaker() = default;
+  template <typename Make>
+  requires std::is_invocable_r_v<Module, Make&, const PartOptions&, const models::ModelSpec&> ModelMaker(Make make)
+      : make_(std::move(make)) {}
+  template <typename Make>
+  requires std::is_invocable_r_v<Module, Make&, const PartOptions&> ModelMaker(Make make)
+      : make_(
+            [make = std::move(make)](const PartOptions& options, const models::ModelSpec&) { return make(options); }) {}
+
+  Module operator()(const PartOptions& options, const models::ModelSpec& sizes = {}) const {
+    return make_(options, sizes);
+  }
+  explicit operator bool() const { return static_cast<bool>(make_); }
+  const Function& function() const { return make_; }
+
+ private:
+  Function make_;
+};
+
+/// The task of classifiers of pictures and of features. Its keys are the section `loss`, and a model of this task also
+/// has the keys model.num_classes and model.hidden.
+inline constexpr const char* kClassification = "classification";
+
 /// model.name
 struct ModelPart {
   std::string name;
   std::string doc{};  ///< one line
   PartOptions options{};
-  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&)> make{};
-  std::string task{};  ///< name of the task if the configuration names none
-  /// Instead of `make` and `task`, for a classifier of labelled pictures: makes a models::Network (models/network.h) of
-  /// that many outputs for pictures of that shape. It has the key model.num_classes, the losses and the picture data
-  /// sets.
-  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&, const models::ModelSpec&)> classifier{};
+  /// For the task kClassification: a models::Network (models/network.h) of that many outputs for pictures of that
+  /// shape.
+  ModelMaker make{};
+  std::string task{};  ///< name of the task if the configuration names none; kClassification for classifiers
   /// Called at the start of a run, on one rank, before model.weights: may load weights of a part of the model, which
   /// are
   /// sent to all ranks. The returned text is shown. Not called when a run continues, nor for `lockstep eval`. Empty:
@@ -76,13 +105,11 @@ struct DataPart {
   /// nullptr: no such split. Errors name the key to change.
   std::function<std::shared_ptr<const samples::Dataset>(const PartOptions&, data::Split)> load{};
   /// A batch of one sample of these options, without reading data; empty: the data is read if a plan needs such a
-  /// batch.
+  /// batch, unless there is a `shape`.
   std::function<samples::Batch(const PartOptions&)> example{};
-  /// Instead of `load` and `example`, for labelled pictures in memory, all of `shape`: reads them from the folder
-  /// data.root. They have the keys data.root and data.train_transforms.
-  std::function<std::shared_ptr<const data::Dataset>(const PartOptions&, const std::string& root, data::Split)>
-      pictures{};
-  data::PictureShape shape{};
+  /// Set where `load` gives samples::from_pictures(): the shape of all its pictures. Their transforms are checked with
+  /// it when the configuration is read, and compiled.
+  std::optional<data::PictureShape> shape{};
 };
 
 /// task.name
@@ -199,7 +226,7 @@ struct Parts {
   std::vector<OptimizerPart> optimizers;
   std::vector<SchedulePart> schedules;
   std::vector<MetricPart> metrics;
-  std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms, for data sets that `load` samples
+  std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms
   std::vector<CallbackPart> callbacks{};
   std::vector<WrapperPart> wrappers{};
 };

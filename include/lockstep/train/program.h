@@ -1,7 +1,7 @@
 // The parts of a training run that are code: model, task, data, callbacks. The configuration defines the rest.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/config.h>

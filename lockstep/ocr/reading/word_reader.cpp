@@ -5,12 +5,10 @@
 #include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transforms.h>
 #include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/resources/configured_data.h>
 
 #include <torch/torch.h>
 
@@ -22,21 +20,12 @@ namespace {
 
 constexpr std::size_t kTogether = 64;  // words of one forward pass
 
-samples::Transform evaluation_transform(const train::DataConfig& data) {
-  const auto& parts = train::parts_or_shipped(data.parts).transforms;
-  if (data.eval_transforms.kind != ConfigNode::Kind::null) {
-    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", train::refused_words(), parts);
-  }
-  return samples::transforms_of(data.train_transforms, "data.train_transforms", train::refused_words(), parts,
-                                /*with_random=*/false);
-}
-
 }  // namespace
 
 WordReader::WordReader(const std::filesystem::path& config, const std::string& weights)
     : config_(train::load_measured_config(
           config, {}, weights, std::make_shared<const train::Parts>(with_ocr_parts(train::shipped_parts())))),
-      transform_(evaluation_transform(config_.data)) {
+      transform_(train::transforms_of(config_.data, data::Split::test).steps) {
   const auto program = train::configured_program(config_);
   model_ = program.model();
   task_ = program.task;

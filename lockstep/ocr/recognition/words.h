@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/ocr/recognition/dictionary.h>
 #include <lockstep/ocr/recognition/word_rules.h>
 #include <lockstep/samples/picture_sample.h>

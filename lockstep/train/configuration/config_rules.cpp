@@ -15,6 +15,7 @@
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
+#include <lockstep/train/resources/configured_data.h>
 #include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 
@@ -110,8 +111,11 @@ void check_batch(const RunConfig& config) {
 
 void check_folders(const RunConfig& config) {
   if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
-  if (config.data.root.empty() && !config.data.is_own && reads_pictures(config.data))
-    contradiction("data.root is empty; give the folder that holds the data set");
+  if (!config.data.is_own && data_part(config.data).shape) {
+    auto options = data_options(config.data, data_part(config.data));
+    const auto* root = root_of(options);
+    if (root != nullptr && root->empty()) contradiction("data.root is empty; give the folder that holds the data set");
+  }
   check_allowed_changes(config);
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }

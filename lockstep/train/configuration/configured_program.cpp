@@ -6,17 +6,15 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/samples/transforms.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/resources/picture_pipeline.h>
+#include <lockstep/train/resources/configured_data.h>
 #include <lockstep/train/tasks/classification.h>
 
 #include <ATen/ATen.h>
@@ -36,22 +34,6 @@ std::string text(const data::PictureShape& shape) {
 
 const ModelPart& model_part(const RunConfig& config) {
   return part_named(parts_or_shipped(config.model.parts).models, config.model.name, "model.name");
-}
-
-const DataPart& data_part(const RunConfig& config) {
-  return part_named(parts_or_shipped(config.data.parts).data, config.data.name, "data.name");
-}
-
-/// The sizes of the data set's pictures after data.train_transforms.
-data::PictureShape transformed_shape(const RunConfig& config) {
-  const auto input = make_pipeline(config.data, data::Split::train).output();
-  const auto eval_input = make_pipeline(config.data, data::Split::test).output();
-  if (!(input == eval_input)) {
-    fail(ErrorKind::config, "data",
-         "data.train_transforms makes pictures of {}, data.eval_transforms of {}; they must be the same", text(input),
-         text(eval_input));
-  }
-  return input;
 }
 
 /// Inputs follow the batches of the data, outputs the configuration.
@@ -81,27 +63,10 @@ void require_enough_outputs(const RunConfig& config, int classes) {
        config.model.num_classes, config.data.name, classes);
 }
 
-std::shared_ptr<const samples::Dataset> load(const RunConfig& config, data::Split split) {
-  std::shared_ptr<const data::Dataset> pictures;
-  try {
-    const auto& part = data_part(config);
-    pictures = part.pictures(options_of(config.data, part), config.data.root, split);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::invalid_argument) throw;
-    throw Error(ErrorKind::config, "data.root", error.message());
-  }
-  if (!config.model.is_own) require_enough_outputs(config, pictures->num_classes());
-  return samples::picture_dataset(std::move(pictures), make_pipeline(config.data, split));
-}
-
-std::string describe_pictures(const DataConfig& config) {
-  return fmt::format("# training pictures:   {}\n# evaluation pictures: {}\n",
-                     make_pipeline(config, data::Split::train).describe(),
-                     make_pipeline(config, data::Split::test).describe());
-}
-
+/// The section `loss` is a short form of the task kClassification.
 std::shared_ptr<Task> make_task_of(const RunConfig& config, const ModelPart& model) {
   const auto& name = config.task.name.empty() ? model.task : config.task.name;
+  if (name == kClassification && !has_task(config)) return classification(config.loss);
   const auto* part = find_part(parts_or_shipped(config.task.parts).tasks, name);
   if (part == nullptr) {
     fail(ErrorKind::config, "task.name", "is not given, and {}",
@@ -125,24 +90,29 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
   }
 }
 
-/// A data set of samples, with its transforms.
-class SampleData {
+/// The data set of the configuration, after its transforms.
+class ConfiguredData {
  public:
-  SampleData(const RunConfig& config, const DataPart& part) : config_(config), part_(part) {
-    for (const auto split : {data::Split::train, data::Split::test}) transform_of(split);  // reports mistakes at once
-  }
+  explicit ConfiguredData(const RunConfig& config)
+      : config_(config),
+        part_(data_part(config.data)),
+        train_list_(transforms_of(config.data, data::Split::train, part_.shape)),
+        eval_list_(transforms_of(config.data, data::Split::test, part_.shape)) {}
 
   std::shared_ptr<const samples::Dataset> load(data::Split split) {
-    if (split == data::Split::train) {
+    const bool trains = split == data::Split::train;
+    if (trains) {
       if (auto loaded = train_.lock()) return loaded;
     }
-    auto dataset = part_.load(options_of(config_.data, part_), split);
+    auto dataset = part_.load(data_options(config_.data, part_), split);
     if (!dataset) return nullptr;
-    if (!config_.model.is_own && !has_task(config_))
-      require_enough_outputs(config_, static_cast<int>(dataset->classes().size()));
-    if (auto transform = transform_of(split)) dataset = samples::mapped(std::move(dataset), std::move(transform));
+    const auto pictures = dataset->stored();
+    if (!config_.model.is_own && !has_task(config_)) {
+      require_enough_outputs(config_, pictures ? pictures->num_classes() : static_cast<int>(dataset->classes().size()));
+    }
+    dataset = samples::transformed(std::move(dataset), trains ? train_list_ : eval_list_);
     const auto training = train_.lock();
-    if (split == data::Split::train) {
+    if (trains) {
       train_ = dataset;
     } else if (training && config_.data.eval_transforms.kind != ConfigNode::Kind::null) {
       require_same_kind(training->example(), dataset->example());
@@ -151,37 +121,38 @@ class SampleData {
   }
 
   samples::Batch example() {
-    if (part_.example && !transform_of(data::Split::train)) return part_.example(options_of(config_.data, part_));
+    if (part_.shape) return picture_example();
+    if (part_.example && !train_list_.steps) return part_.example(data_options(config_.data, part_));
     return load(data::Split::train)->example();
   }
 
+  /// For a dry run, of pictures in memory.
+  std::string describe() const {
+    return part_.shape ? fmt::format("# training pictures:   {}\n# evaluation pictures: {}\n", train_list_.text,
+                                     eval_list_.text)
+                       : "";
+  }
+
  private:
-  samples::Transform transform_of(data::Split split) const {
-    const auto& data = config_.data;
-    const auto& parts = parts_or_shipped(data.parts).transforms;
-    if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
-      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts);
-    }
-    return samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
-                                  split == data::Split::train);
+  samples::Batch picture_example() const {
+    if (train_list_.output == eval_list_.output) return samples::picture_example(train_list_.output);
+    fail(ErrorKind::config, "data",
+         "data.train_transforms makes pictures of {}, data.eval_transforms of {}; they must be the same",
+         text(train_list_.output), text(eval_list_.output));
   }
 
   RunConfig config_;
   DataPart part_;
+  samples::TransformList train_list_;  // read at once, to report mistakes before data is read
+  samples::TransformList eval_list_;
   std::weak_ptr<const samples::Dataset> train_;  // so that it is read once
 };
 
 void set_data(Program& program, const RunConfig& config) {
-  const auto& part = data_part(config);
-  if (part.pictures) {
-    program.data = [config](data::Split split) { return load(config, split); };
-    program.example = [config] { return samples::picture_example(transformed_shape(config)); };
-    program.describe_data = [config] { return describe_pictures(config.data); };
-    return;
-  }
-  const auto data = std::make_shared<SampleData>(config, part);
+  const auto data = std::make_shared<ConfiguredData>(config);
   program.data = [data](data::Split split) { return data->load(split); };
   program.example = [data] { return data->example(); };
+  program.describe_data = [data] { return data->describe(); };
 }
 
 /// Runs in its own thread: where a plan makes a model without memory, tensors of this thread have no memory.
@@ -210,18 +181,18 @@ std::string describe_stem(const RunConfig& config, const ModelPart& part, const 
 
 void set_model(Program& program, const RunConfig& config) {
   const auto& part = model_part(config);
-  if (part.classifier) {
+  if (part.task == kClassification) {
     if (has_stem(part.name))
       program.describe_data = [config, part, example = program.example, before = program.describe_data] {
         return (before ? before() : "") + describe_stem(config, part, read_example(example));
       };
     program.model = [config, part, example = program.example] {
-      return part.classifier(options_of(config.model, part), model_spec(config, read_example(example)));
+      return part.make(options_of(config.model, part), model_spec(config, read_example(example)));
     };
   } else {
     program.model = [config, part] { return part.make(options_of(config.model, part)); };
   }
-  program.task = has_task(config) ? make_task_of(config, part) : classification(config.loss);
+  program.task = make_task_of(config, part);
 }
 
 }  // namespace

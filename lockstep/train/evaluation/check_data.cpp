@@ -5,12 +5,10 @@
 #include <lockstep/data/check.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transforms.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resources/configured_data.h>
 #include <lockstep/train/resources/work_pool.h>
 
 #include <ATen/ATen.h>
@@ -166,15 +164,6 @@ class SplitCheck {
   Reference first_;
 };
 
-samples::Transform transform_of(const DataConfig& data, data::Split split) {
-  const auto& parts = parts_or_shipped(data.parts).transforms;
-  if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
-    return samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts);
-  }
-  return samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
-                                split == data::Split::train);
-}
-
 /// nullopt: the split does not exist.
 std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart& part, data::Split split) {
   CheckedSplit checked{.split = split};
@@ -184,8 +173,8 @@ std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart&
     checked.problem_count = taken.count();
   };
   try {
-    const auto transform = transform_of(config.data, split);
-    const auto dataset = part.load(options_of(config.data, part), split);
+    const auto transform = transforms_of(config.data, split, part.shape).steps;
+    const auto dataset = part.load(data_options(config.data, part), split);
     if (!dataset) return std::nullopt;
     add_taken();
     SplitCheck(config, *dataset, transform, checked).run();
@@ -199,9 +188,9 @@ std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart&
 }
 
 /// The files of cifar10 and mnist have their own check.
-CheckedData check_pictures(const RunConfig& config) {
+CheckedData check_pictures(const RunConfig& config, const std::string& root) {
   CheckedData result{config.data.name, {}};
-  const auto report = data::check_dataset(config.data.name, config.data.root);
+  const auto report = data::check_dataset(config.data.name, root);
   for (const auto& found : report.splits) {
     CheckedSplit split{.split = found.split, .samples = found.records};
     for (std::size_t label = 0; label < found.class_counts.size(); ++label) {
@@ -274,8 +263,12 @@ std::int64_t CheckedData::problem_count() const {
 }
 
 CheckedData check_data(const RunConfig& config) {
-  const auto& part = part_named(parts_or_shipped(config.data.parts).data, config.data.name, "data.name");
-  if (part.pictures) return check_pictures(config);
+  const auto& part = data_part(config.data);
+  const auto formats = data::dataset_names();
+  if (part.shape && std::ranges::find(formats, part.name) != formats.end()) {
+    auto options = data_options(config.data, part);
+    if (const auto* root = root_of(options)) return check_pictures(config, *root);
+  }
   CheckedData result{config.data.name, {}};
   for (const auto split : {data::Split::train, data::Split::test}) {
     if (auto checked = check_split(config, part, split)) result.splits.push_back(std::move(*checked));

@@ -1,7 +1,7 @@
 // A check of every sample of a run's data before the run: unusable samples, classes, sizes.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/train/config.h>
 
 #include <cstdint>

@@ -1,9 +1,7 @@
 // A data set of picture files named on a command line, after the evaluation transforms of the configuration.
 #include <lockstep/train/evaluation/given_pictures.h>
 
-#include <lockstep/samples/transforms.h>
-#include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/resources/configured_data.h>
 
 #include <utility>
 
@@ -13,14 +11,7 @@ namespace {
 
 std::shared_ptr<const samples::Dataset> prepared(const RunConfig& config,
                                                  std::shared_ptr<const samples::Dataset> pictures) {
-  const auto& data = config.data;
-  const auto& parts = parts_or_shipped(data.parts).transforms;
-  const bool has_own = data.eval_transforms.kind != ConfigNode::Kind::null;
-  auto transform = has_own
-                       ? samples::transforms_of(data.eval_transforms, "data.eval_transforms", refused_words(), parts)
-                       : samples::transforms_of(data.train_transforms, "data.train_transforms", refused_words(), parts,
-                                                /*with_random=*/false);
-  return transform ? samples::mapped(std::move(pictures), std::move(transform)) : pictures;
+  return samples::transformed(std::move(pictures), transforms_of(config.data, data::Split::test));
 }
 
 }  // namespace

@@ -213,7 +213,9 @@ void describe(ConfigFields& fields, DataConfig& c) {
   } else {
     fields.field("name", c.name, required(one_of_parts(c, &Parts::data)), "the data set");
     visit_options(fields, c, &Parts::data);
-    if (reads_pictures(c)) fields.field("root", c.root, required(a_path()), "folder with the data set's files");
+    if (find_part(parts_or_shipped(c.parts).data, c.name) == nullptr) {  // the key of most data sets
+      fields.field("root", c.root, required(a_path()), "folder with the data set's files");
+    }
   }
   fields.field("batch_size", c.batch_size, between(1, kMostBatch),
                "pictures of one rank in one batch; null: 32, unless global_batch_size is given");

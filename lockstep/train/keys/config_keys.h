@@ -39,9 +39,6 @@ bool uses_task(const ModelConfig& config);
 /// Whether the run has a task of parts.h (that of its model or another) instead of the classification of pictures.
 bool has_task(const RunConfig& config);
 
-/// Whether data.name, if it names a part, is a data set of labelled pictures in memory.
-bool reads_pictures(const DataConfig& config);
-
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
 /// given. Error(config) for an entry that is not an address.
 NodeList node_list_of(const ParallelConfig& config);

@@ -67,16 +67,11 @@ std::vector<Rename> renames_of(const ModelConfig& config) {
 
 bool uses_task(const ModelConfig& config) {
   const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
-  return !config.is_own && part != nullptr && !part->classifier;
+  return !config.is_own && part != nullptr && part->task != kClassification;
 }
 
 bool has_task(const RunConfig& config) {
   return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
-}
-
-bool reads_pictures(const DataConfig& config) {
-  const auto* part = find_part(parts_or_shipped(config.parts).data, config.name);
-  return part == nullptr || part->pictures;
 }
 
 void require_elementwise(const OptimizerConfig& config) {

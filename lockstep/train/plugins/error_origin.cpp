@@ -90,6 +90,7 @@ struct NamedDataset final : NamedPart<samples::Dataset, std::shared_ptr<const sa
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
     return call<&Dataset::order>(sampler, epoch);
   }
+  std::shared_ptr<const data::Pictures> stored() const override { return call<&Dataset::stored>(); }
   samples::Batch example() const override { return call<&Dataset::example>(); }
 };
 
@@ -152,8 +153,7 @@ std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const 
 
 ModelPart part_with_error_origin(ModelPart part, const std::string& library) {
   const auto who = name_of(library, "model", part.name);
-  part.make = with_error_origin(std::move(part.make), who);
-  part.classifier = with_error_origin(std::move(part.classifier), who);
+  if (part.make) part.make = with_error_origin(part.make.function(), who);
   part.save = with_error_origin(std::move(part.save), who);
   part.start = with_error_origin(std::move(part.start), who);
   return part;
@@ -163,7 +163,6 @@ DataPart part_with_error_origin(DataPart part, const std::string& library) {
   const auto who = name_of(library, "data set", part.name);
   part.load = with_result_origin(std::move(part.load), who);
   part.example = with_error_origin(std::move(part.example), who);
-  part.pictures = with_error_origin(std::move(part.pictures), who);
   return part;
 }
 

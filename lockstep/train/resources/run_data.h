@@ -1,7 +1,7 @@
 // The data of a run on one rank: its shares of the splits.
 #pragma once
 
-#include <lockstep/data/loader.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>

@@ -1,6 +1,6 @@
 // A data set whose records are slices of one block of bytes, with checks of sizes and labels.
 #include <lockstep/base/error.h>
-#include <lockstep/data/memory_dataset.h>
+#include <lockstep/data/memory_pictures.h>
 
 #include <algorithm>
 #include <cassert>
@@ -9,9 +9,9 @@
 namespace lockstep::data {
 namespace {
 
-class MemoryDataset final : public Dataset {
+class MemoryPictures final : public Pictures {
  public:
-  MemoryDataset(PictureShape shape, int num_classes, SplitContents contents)
+  MemoryPictures(PictureShape shape, int num_classes, SplitContents contents)
       : shape_(shape), num_classes_(num_classes), contents_(std::move(contents)) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(contents_.labels.size()); }
@@ -33,7 +33,7 @@ class MemoryDataset final : public Dataset {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> make_memory_dataset(PictureShape shape, int num_classes, SplitContents contents) {
+std::shared_ptr<const Pictures> make_memory_pictures(PictureShape shape, int num_classes, SplitContents contents) {
   const std::size_t records = contents.labels.size();
   if (records == 0) fail(ErrorKind::data, "data", "a data set needs at least one record");
   if (contents.pixels.size() != records * picture_size(shape)) {
@@ -46,7 +46,7 @@ std::shared_ptr<const Dataset> make_memory_dataset(PictureShape shape, int num_c
     fail(ErrorKind::data, "data", "record {}: label {} is not below the {} classes", bad - contents.labels.begin(),
          *bad, num_classes);
   }
-  return std::make_shared<MemoryDataset>(shape, num_classes, std::move(contents));
+  return std::make_shared<MemoryPictures>(shape, num_classes, std::move(contents));
 }
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// Data sets of labelled pictures, held in memory as bytes.
+// Labelled pictures of one shape, held in memory as bytes.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ constexpr std::size_t picture_size(const PictureShape& shape) {
          static_cast<std::size_t>(shape.width);
 }
 
-/// An immutable, randomly accessible set of records. Thread-safe.
-class Dataset {
+/// An immutable, randomly accessible set of records, from which samples::from_pictures() makes a data set. Thread-safe.
+class Pictures {
  public:
-  virtual ~Dataset() = default;
+  virtual ~Pictures() = default;
   virtual std::int64_t size() const = 0;
   virtual PictureShape shape() const = 0;
   virtual int num_classes() const = 0;
@@ -52,6 +52,6 @@ std::vector<std::string> dataset_names();
 /// Loads a split from `root` (a folder in the original layout: CIFAR-10 binary, or MNIST idx plain or .gz), or from the
 /// only such folder up to two levels below it. Error(data) names the file, the record and the broken rule; Error(io) is
 /// for an unreadable file, Error(invalid_argument) for a missing file or folder, or an unknown name.
-std::shared_ptr<const Dataset> load_dataset(std::string_view name, const std::filesystem::path& root, Split split);
+std::shared_ptr<const Pictures> load_pictures(std::string_view name, const std::filesystem::path& root, Split split);
 
 }  // namespace lockstep::data

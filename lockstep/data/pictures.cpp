@@ -5,9 +5,9 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/cifar10.h>
-#include <lockstep/data/dataset.h>
 #include <lockstep/data/format.h>
 #include <lockstep/data/mnist.h>
+#include <lockstep/data/pictures.h>
 
 #include <algorithm>
 #include <array>
@@ -96,7 +96,7 @@ Problem missing_file(const DatasetFormat& format, const fs::path& file) {
   return {file, -1, std::move(rule), ErrorKind::invalid_argument};
 }
 
-std::shared_ptr<const Dataset> load_dataset(std::string_view name, const fs::path& root, Split split) {
+std::shared_ptr<const Pictures> load_pictures(std::string_view name, const fs::path& root, Split split) {
   const DatasetFormat& format = find_format(name);
   const fs::path folder = find_root(format, root);
   if (folder != root) log_info("the {} data set in {} is read from {}", format.name, root.string(), folder.string());
@@ -107,7 +107,7 @@ std::shared_ptr<const Dataset> load_dataset(std::string_view name, const fs::pat
     fail(problems[0].kind, format.name, "{} (and {} more; `lockstep data check {}` lists them all)",
          to_text(problems[0]), problems.size() - 1, root.string());
   }
-  return make_memory_dataset(format.shape, format.num_classes, std::move(contents));
+  return make_memory_pictures(format.shape, format.num_classes, std::move(contents));
 }
 
 }  // namespace lockstep::data

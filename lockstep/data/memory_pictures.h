@@ -1,7 +1,7 @@
 // A data set held in memory as one block of bytes.
 #pragma once
 
-#include <lockstep/data/dataset.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstdint>
 #include <memory>
@@ -17,6 +17,6 @@ struct SplitContents {
 
 /// Makes a data set from contents in memory. Error(data) when there are no records, when the number of bytes does not
 /// match the number of labels, or when a label is not below `num_classes`.
-std::shared_ptr<const Dataset> make_memory_dataset(PictureShape shape, int num_classes, SplitContents contents);
+std::shared_ptr<const Pictures> make_memory_pictures(PictureShape shape, int num_classes, SplitContents contents);
 
 }  // namespace lockstep::data
