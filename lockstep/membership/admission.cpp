@@ -140,8 +140,8 @@ std::optional<Admission> admit_unsaved(const Membership& membership, const Regis
   // shows that a worker is of the newest generation, which another one has reported already.
   const bool has_key = !request.store_key.empty() && request.store_key == membership.store_key;
   const bool is_restored = member->connection == 0;
-  const bool is_older = (is_restored && is_unsaved) ||
-                        (member->link == Link::closed && has_key && member->generation > 0);
+  const bool is_older =
+      (is_restored && is_unsaved) || (member->link == Link::closed && has_key && member->generation > 0);
   if (request.generation <= membership.generation && member->life != request.life && !is_older) return std::nullopt;
   admission.replaces = member->node_id;
   return admission;

@@ -78,11 +78,11 @@ struct Membership {
   TimeLimits limits;
 
   std::int64_t generation = 0;  ///< rendezvous so far
-  /// The newest generation that was formed by this scheduler or is in the saved state whole. `generation` is newer where
-  /// workers have brought one that an earlier scheduler could not save.
+  /// The newest generation that was formed by this scheduler or is in the saved state whole. `generation` is newer
+  /// where workers have brought one that an earlier scheduler could not save.
   std::int64_t saved_generation = 0;
-  std::string store_key;        ///< the keys of this generation
-  std::string store_host;       ///< the store's host in this generation; empty until rank 0 has published it
+  std::string store_key;   ///< the keys of this generation
+  std::string store_host;  ///< the store's host in this generation; empty until rank 0 has published it
   int store_port = 0;
   std::vector<Member> members;  ///< in the order of registration; at most `wanted`
   Time changed;                 ///< when a member registered or was lost

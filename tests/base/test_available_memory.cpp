@@ -55,7 +55,8 @@ TEST_F(AvailableMemory, IsWhatALimitOfThisProcessLeaves) {
   write("proc/meminfo", "MemAvailable:   1048576 kB\n");
   // A limit that this test does not meet itself, though AddressSanitizer's memory counts: 64 MiB above the data.
   constexpr std::uint64_t kLimit = std::uint64_t{64} << 40;
-  write("proc/self/status", fmt::format("Name:\ttest\nVmSize:\t  300000 kB\nVmData:\t  {} kB\n", kLimit / 1024 - 65536));
+  write("proc/self/status",
+        fmt::format("Name:\ttest\nVmSize:\t  300000 kB\nVmData:\t  {} kB\n", kLimit / 1024 - 65536));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
   rlimit tight = before;

@@ -342,7 +342,8 @@ TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
 }
 
 TEST(Membership, AGenerationThatWasNeverSavedComesBackWhole) {
-  // Saved before the first rendezvous: w0 is lost, and w2 has not registered. Then a replacement of w0 and w2 registered.
+  // Saved before the first rendezvous: w0 is lost, and w2 has not registered. Then a replacement of w0 and w2
+  // registered.
   Membership membership = new_membership(3, true);
   come(membership, applicant("w0", 1), kStart);
   come(membership, applicant("w1", 2), kStart);

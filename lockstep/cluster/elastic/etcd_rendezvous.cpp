@@ -210,8 +210,7 @@ Term::Term(const EtcdOptions& options, const Lease& lease, std::int64_t created,
   server.secret = at.secret;
   if (const auto tls = net::find_peer_tls(current_environment())) server.tls = tls->server;
   server.place = JobPlace{
-      options.job,
-      {of_server_.describe(), [this] { return load(); }, [this](const auto& text) { return save(text); }}};
+      options.job, {of_server_.describe(), [this] { return load(); }, [this](const auto& text) { return save(text); }}};
   grant_state_lease(Clock::now() + options.timeout);
   server_.emplace(std::move(server));
   keeper_ = std::jthread([this, granted](const std::stop_token& stop) { keep(stop, granted); });

@@ -66,7 +66,8 @@ class NodeServer::State {
         listener_(std::in_place, listener_options(options_), calls()) {
     const SignalsBlocked for_the_threads;
     if (options_.place) {
-      writer_.emplace(options_.place->state, [this](bool saved) { listener_->post([this, saved] { end_save(saved); }); });
+      writer_.emplace(options_.place->state,
+                      [this](bool saved) { listener_->post([this, saved] { end_save(saved); }); });
     }
     thread_ = std::thread([this] { serve(); });
   }

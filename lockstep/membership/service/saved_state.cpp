@@ -134,8 +134,8 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     read.wanted = wanted + read.servers;
     read.job = state.at("job").get<std::string>();
     read.generation = integer_of<std::int64_t>(state.at("generation"));
-    read.saved_generation = state.contains("saved_generation") ? integer_of<std::int64_t>(state.at("saved_generation"))
-                                                               : read.generation;
+    read.saved_generation =
+        state.contains("saved_generation") ? integer_of<std::int64_t>(state.at("saved_generation")) : read.generation;
     read.store_key = state.at("store_key").get<std::string>();
     read.store_host = state.at("store_host").get<std::string>();
     read.store_port = integer_of<int>(state.at("store_port"));

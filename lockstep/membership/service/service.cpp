@@ -448,8 +448,9 @@ void ServiceStep::send_assignment(const Member& member) {
 // a launcher that failed has reported its error to the others itself.
 void ServiceStep::send_loss(const Member& member) {
   if (member.generation < membership_.generation && member.phase == Phase::running) {
-    return send(member.connection, Lost{member.generation, member.node_id, member.rank.value_or(0),
-                                        fmt::format("generation {} has begun without it", membership_.generation), true});
+    return send(member.connection,
+                Lost{member.generation, member.node_id, member.rank.value_or(0),
+                     fmt::format("generation {} has begun without it", membership_.generation), true});
   }
   if (!membership_.broken || member.generation != membership_.generation || member.phase != Phase::running) return;
   const Member* away = nullptr;

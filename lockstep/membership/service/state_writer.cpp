@@ -39,7 +39,9 @@ StatePlace state_in_file(const std::filesystem::path& file) {
 }
 
 StateWriter::StateWriter(StatePlace place, std::function<void(bool)> on_end)
-    : place_(std::move(place)), on_end_(std::move(on_end)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
+    : place_(std::move(place)),
+      on_end_(std::move(on_end)),
+      thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 StateWriter::~StateWriter() = default;
 

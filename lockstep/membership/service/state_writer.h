@@ -1,4 +1,5 @@
-// The storage of a service's state (a file, etcd), from which another service continues, and the thread that writes to it.
+// The storage of a service's state (a file, etcd), from which another service continues, and the thread that writes to
+// it.
 #pragma once
 
 #include <chrono>
@@ -19,8 +20,8 @@ struct StatePlace {
   std::string name;  ///< for messages
   /// Returns nullopt when nothing was ever saved. Throws an Error when that is unknown.
   std::function<std::optional<std::string>()> load;
-  /// Saves all or nothing. False: another service has the place now, for good. Throws an Error where a later attempt may
-  /// succeed.
+  /// Saves all or nothing. False: another service has the place now, for good. Throws an Error where a later attempt
+  /// may succeed.
   std::function<bool(const std::string&)> save;
 };
 

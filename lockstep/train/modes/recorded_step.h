@@ -3,6 +3,7 @@
 
 #include <lockstep/mirrored/graphed_step.h>
 #include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/modes/updater.h>
 
 #include <optional>
 #include <string>

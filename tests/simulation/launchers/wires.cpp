@@ -88,8 +88,7 @@ void Life::close_at_launcher(ConnectionId id) {
   one.wire.reset();
   if (one.process.alive) {
     one.troubled = std::max(one.troubled, timeline_.now());
-    if (one.session.connected)
-      one.disconnected = std::max(wire.heard, timeline_.now() - idle()) + one.ahead;
+    if (one.session.connected) one.disconnected = std::max(wire.heard, timeline_.now() - idle()) + one.ahead;
     step(one.session, NodeDisconnected{});
     if (!one.session.over && !one.session.said_goodbye && !one.odd) find(wire.launcher);
     look(wire.launcher);
