@@ -96,11 +96,15 @@ Admission admit_unknown(const Membership& membership, const Applicant& applicant
   if (count_of_role(membership, server) < places) return {Verdict::welcome, "a place is free", {}};
   const bool may_replace = membership.generation == 0 || membership.recovery;
   const Member* unknown = nullptr;
+  const Member* closed = nullptr;  // on the machine of the applicant, if there is one: the others may reconnect
   for (const Member& member : membership.members) {
     if (member.server != server || member.phase == Phase::finished || !may_replace) continue;
-    if (member.link == Link::closed) return take_place(membership, member, "has lost its connection");
+    const bool is_near = member.machine == applicant.request.machine;
+    if (member.link == Link::closed && (closed == nullptr || (is_near && closed->machine != member.machine)))
+      closed = &member;
     if (member.link == Link::unknown && (unknown == nullptr || member.heard < unknown->heard)) unknown = &member;
   }
+  if (closed != nullptr) return take_place(membership, *closed, "has lost its connection");
   if (unknown != nullptr) return admit_for_unknown(membership, *unknown, now);
   const auto done = std::find_if(membership.members.begin(), membership.members.end(),
                                  [](const Member& member) { return member.phase == Phase::finished; });

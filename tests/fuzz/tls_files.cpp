@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const auto files = net::parse_tls_files({reinterpret_cast<const char*>(data), size}, "config.json");
+    const auto files = lockstep::net::parse_tls_files({reinterpret_cast<const char*>(data), size}, "config.json");
     if (files.warning_days < 7 || files.warning_days > 180 || files.connections < 1) std::abort();
   } catch (const lockstep::Error&) {
   }

@@ -321,6 +321,18 @@ TEST(Membership, ANewIdTakesOverTheRank) {
   EXPECT_EQ(admit(membership, applicant("w1", 10, "life of w1"), kSoon).verdict, Verdict::refuse);
 }
 
+TEST(Membership, ANewIdTakesThePlaceOfALostWorkerOfItsMachineFirst) {
+  Membership membership = running(2, true);
+  find_member(membership, "w1")->machine = "another machine";
+  membership = with_lost(with_lost(membership, 1, kSoon), 2, kSoon);
+  auto spare = applicant("spare", 9);
+  spare.request.machine = "another machine";
+  come(membership, spare, kSoon);
+  EXPECT_EQ(find_member(membership, "spare")->rank, 1);
+  come(membership, applicant("second", 10), kSoon);
+  EXPECT_EQ(find_member(membership, "second")->rank, 0);
+}
+
 TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
   // Saved in generation 1; since then w0 was restarted, a spare took the place of w1, and nobody could save that.
   Membership membership = restarted(running(3, true), kSoon);
