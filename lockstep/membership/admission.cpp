@@ -133,9 +133,9 @@ std::optional<Admission> admit_unsaved(const Membership& membership, const Regis
       Verdict::welcome_back,
       fmt::format("it has its place in generation {}, which the saved state does not have", request.generation),
       {}};
-  const bool is_unsaved = request.generation > membership.saved_generation;
   const Member* member = find_saved_place(membership, request);
   if (member == nullptr) {
+    const bool is_unsaved = request.generation > membership.saved_generation;
     const bool has_place = static_cast<int>(membership.members.size()) < membership.wanted;
     return is_unsaved && has_place ? std::optional(std::move(admission)) : std::nullopt;
   }
@@ -143,9 +143,8 @@ std::optional<Admission> admit_unsaved(const Membership& membership, const Regis
   // A replacement of this worker, which has registered with this scheduler, is newer, not older. The key of the store
   // shows that a worker is of the newest generation, which another one has reported already.
   const bool has_key = !request.store_key.empty() && request.store_key == membership.store_key;
-  const bool is_restored = member->connection == 0;
   const bool is_older =
-      (is_restored && is_unsaved) || (member->link == Link::closed && has_key && member->generation > 0);
+      is_outdated(membership, *member) || (member->link == Link::closed && has_key && member->generation > 0);
   if (request.generation <= membership.generation && member->life != request.life && !is_older) return std::nullopt;
   admission.replaces = member->node_id;
   return admission;
