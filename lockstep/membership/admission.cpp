@@ -165,6 +165,14 @@ void take_from(Membership& membership, Member& member, const Register& request) 
   membership.store_port = 0;
 }
 
+// Whether a worker waits that has no place in the newest generation. It registered with this service, so it is in no
+// generation that an earlier one could not save.
+bool is_incomplete(const Membership& membership) {
+  return std::ranges::any_of(membership.members, [&](const Member& member) {
+    return member.phase == Phase::waiting && member.connection != 0 && member.generation < membership.generation;
+  });
+}
+
 bool is_whole(const Membership& membership) {
   return static_cast<int>(membership.members.size()) == membership.wanted &&
          std::all_of(membership.members.begin(), membership.members.end(), [&](const Member& member) {
@@ -244,9 +252,10 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   member->link = Link::open;
   member->heard = member->entered = now;
   membership.changed = now;
-  if (admission.verdict != Verdict::welcome_back) return;
-  if (request.generation > member->generation) take_from(membership, *member, request);
-  if (!is_whole(membership)) return;  // else only connections were lost
+  const bool is_back = admission.verdict == Verdict::welcome_back;
+  if (is_back && request.generation > member->generation) take_from(membership, *member, request);
+  if (is_incomplete(membership)) note_over(membership, now);
+  if (!is_back || !is_whole(membership)) return;  // else only connections were lost
   membership.broken.reset();
   membership.over.reset();
 }

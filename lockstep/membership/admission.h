@@ -18,6 +18,7 @@ struct Applicant {
   std::optional<Time> challenged;  ///< when the holder of its node id was sent a Ping
   std::string challenged_life{};   ///< the life of that holder
   bool put_off = false;            ///< it was told to wait until this job has ended
+  Time heard{};                    ///< time of its last message
 };
 
 enum class Verdict {

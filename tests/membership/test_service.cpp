@@ -101,11 +101,21 @@ TEST(Service, ALostWorkerOfAnEarlierServiceIsReplacedByAProcessWithARandomId) {
   before.enter(1, Script::process("x1", "first", false));
   Script script(1, print_state(before.state.membership));
   script.enter(1, Script::process("x2", "second", false));
-  script.tick(seconds(29));
+  ends_after(script, 29, {1});
   EXPECT_EQ(script.state.membership.generation, 1);
-  script.tick(seconds(3));
+  ends_after(script, 3, {1});
   EXPECT_EQ(script.state.membership.generation, 2);
   EXPECT_EQ(script.state.membership.members.front().rank, 0);
+}
+
+TEST(Service, AProcessThatDiedWhileItWaitedForAPlaceGetsNone) {
+  Script script(1);
+  script.enter(1, Script::process("w0", "first"));
+  script.enter(2, Script::process("w0", "second"));
+  script.enter(3, Script::process("w0", "third"));
+  ends_after(script, 32, {3});
+  EXPECT_EQ(script.state.membership.generation, 2);
+  EXPECT_EQ(script.state.membership.members.front().life, "third");
 }
 
 TEST(Service, AWorkerThatHangsIsNoticedByALaterService) {
@@ -136,6 +146,21 @@ TEST(Service, AWorkerOfAnEarlierGenerationHasToLeaveIt) {
   EXPECT_TRUE(losses.front().certain);
   EXPECT_TRUE(script.give(Received{2, StoreAt{1, "here", 4000}}).empty()) << "the store of no generation";
   EXPECT_TRUE(script.state.membership.store_host.empty());
+}
+
+// A service that could not save generation 1 gave its place to one worker only.
+TEST(Service, AnUnsavedGenerationThatNotAllGotIsOver) {
+  Script before(2);
+  before.enter(1, Script::process("w0", "first"));
+  Script script(2, print_state(before.state.membership));
+  auto newer = script.again("w1", "second", 1);
+  newer.store_key = "key";
+  EXPECT_TRUE(sent<Lost>(script.enter(1, newer), 1).empty()) << "the other one may be in generation 1 as well";
+  EXPECT_EQ(sent<Lost>(script.enter(2, Script::process("w0", "first")), 1).size(), 1U);
+
+  Script other_order(2, print_state(before.state.membership));
+  other_order.enter(1, Script::process("w0", "first"));
+  EXPECT_EQ(sent<Lost>(other_order.enter(2, newer), 2).size(), 1U);
 }
 
 TEST(Service, TheReportOfAWorkersEndIsConfirmed) {

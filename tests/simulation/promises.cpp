@@ -48,12 +48,17 @@ bool Life::is_well(const Worker& one, milliseconds heard_within) {
          parted_to_service_[one.slot] < since;
 }
 
-// A process gets its decision once the holder of its place has answered, or has had the time for it.
+// A process that sends heartbeats gets its decision once the holder of its place has answered, or has had the time for
+// it.
 void Life::check_waiting() {
   for (const auto& [id, peer] : state_->peers) {
     if (!peer.asking || peer.asking->put_off || !peer.asking->challenged) continue;
+    const auto* one = find_life(peer.asking->request.life);
+    if (one == nullptr || !is_well(*one, circumstances_.limits.heartbeat_limit / 2)) continue;
     const auto challenged = *peer.asking->challenged - service_ahead_;
-    const auto since = std::max({challenged, jumped_, service_.blocked_until, service_started_});
+    const auto since =
+        std::max({challenged, jumped_, service_.blocked_until, service_started_, one->process.blocked_until,
+                  parted_to_worker_[one->slot], parted_to_service_[one->slot]});
     if (timeline_.now() - since > circumstances_.limits.heartbeat_limit * 2 + seconds(5))
       violate(fmt::format("'{}' waits for a decision for too long", peer.asking->request.node_id));
   }

@@ -125,8 +125,9 @@ void ServiceStep::take(const Opened& opened) {
 }
 
 void ServiceStep::take(const Received& received) {
-  const auto* peer = find_peer(received.connection);
+  auto* peer = find_peer(received.connection);
   if (peer == nullptr || peer->closing) return;
+  if (peer->asking) peer->asking->heard = now_;
   if (auto* member = find_connection(membership_, received.connection)) member->heard = now_;
   std::visit([&](const auto& one) { take(received.connection, one); }, received.message);
 }
@@ -306,7 +307,9 @@ void ServiceStep::excuse_standstill() {
   excuse_missed_heartbeats(membership_, away);
   for (auto& [id, peer] : state_.peers) {
     if (peer.expelled) *peer.expelled += away;
-    if (peer.asking && peer.asking->challenged) *peer.asking->challenged += away;
+    if (!peer.asking) continue;
+    peer.asking->heard += away;
+    if (peer.asking->challenged) *peer.asking->challenged += away;
   }
 }
 
@@ -401,13 +404,15 @@ void ServiceStep::welcome(ConnectionId id, const Admission& admission) {
   if (before != nullptr && before->link == Link::open) close(before->connection, "another connection took its place");
   // Pending operations of the other workers with the old process cannot succeed.
   const bool computed = before != nullptr && (before->phase == Phase::running || is_outdated(membership_, *before));
-  if (computed && admission.verdict == Verdict::welcome) {
-    send_lost(*before, "another process took its place", true);
-  }
+  const bool is_lost = computed && admission.verdict == Verdict::welcome;
+  if (is_lost) send_lost(*before, "another process took its place", true);
+  const bool was_over = membership_.over.has_value();
   enter(membership_, applicant, admission, now_);
   state_.changed = true;
   peer.is_worker = true;
   const Member& member = *find_member(membership_, node_id);
+  const bool is_news = !is_lost && !was_over && membership_.over && member.phase == Phase::waiting;
+  if (is_news) send_lost(member, "it waits for the next generation", true);
   const auto what = fmt::format("{} at {} has registered: {} ({} of {})", describe(member), peer.address,
                                 admission.reason, count_present(membership_), membership_.wanted);
   if (admission.replaces || membership_.generation > 0) note_decision(what);
@@ -468,10 +473,12 @@ void ServiceStep::send_loss(const Member& member) {
        Lost{membership_.generation, away->node_id, away->rank.value_or(0), "its connection has ended", false});
 }
 
+// A silent one may have died while it waited. It gets no place before it sends a heartbeat: the others would wait for
+// it for a heartbeat limit, and one that lives may wait for the same place.
 void ServiceStep::decide_pending() {
   std::vector<ConnectionId> asking;
   for (const auto& [id, peer] : state_.peers) {
-    if (peer.asking) asking.push_back(id);
+    if (peer.asking && now_ - peer.asking->heard < membership_.limits.heartbeat_limit / 2) asking.push_back(id);
   }
   for (const auto id : asking) decide(id);
 }
