@@ -59,7 +59,8 @@ MUTANTS = [
      'std::max<std::int64_t>(0, integer_of<std::int64_t>(state.at("generation")) - 1);'),
     ("a rank is given before it is saved", SERVICE, "save_if_changed(true);", "state_.changed = false;"),
     ("a store of another generation counts", SERVICE,
-     "if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {", "if (member.rank != 0) {"),
+     "  if (store.generation < membership_.generation) return;  // it does not compute with the others any more\n"
+     "  if (member.rank != 0 || store.generation != membership_.generation || member.phase != Phase::running) {", "  if (member.rank != 0) {"),
     ("the store is sent to no worker", SERVICE, "  send_running(store);\n", ""),
     ("the secret is not compared", SERVICE, "if (!secret.empty() && !is_proof", "if (false && !is_proof"),
     ("waiting workers do not get the end", SERVICE, "  finish_waiting();\n  send_waits();", "  send_waits();"),

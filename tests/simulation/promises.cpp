@@ -168,6 +168,10 @@ void Life::check_generation(const std::vector<ServiceOutput>& outputs) {
 void Life::check_assignment(const RankAssignment& assignment, int index) {
   const auto& session = worker(index).session;
   const auto generation = fmt::format("{} {}", state_->membership.job, assignment.generation);
+  // A generation that workers have brought is not this service's to save first.
+  const bool is_own = assignment.generation <= state_->membership.saved_generation;
+  if (circumstances_.saves && is_own && assignment.generation > asked_to_save_)
+    violate(fmt::format("a rank of generation {} is given before that is saved", assignment.generation));
   const auto expect = [&](std::map<std::string, std::string>& known, const std::string& key, const std::string& value,
                           const char* what) {
     const auto [found, is_new] = known.emplace(key, value);

@@ -23,6 +23,7 @@ void Life::start_service() {
   const auto saved = c.saves ? saved_ : std::nullopt;
   state_ = begin_service(options, saved, service_now(), [this] { return names_.token(); });
   service_started_ = timeline_.now();
+  asked_to_save_ = state_->membership.saved_generation;
   places_.clear();
   for (const auto& member : state_->membership.members)
     places_.push_back({member.node_id, member.life, member.generation, false});
@@ -89,6 +90,7 @@ void Life::carry_out(std::vector<ServiceOutput> outputs, std::size_t from) {
 
 milliseconds Life::save(bool is_last) {
   if (!circumstances_.saves) return milliseconds(0);
+  asked_to_save_ = state_->membership.saved_generation;
   const bool slow = disk_slow_until_ > timeline_.now();
   const auto takes = is_last ? disk_.time(milliseconds(5000), milliseconds(10000))
                      : slow  ? disk_.time(milliseconds(500), milliseconds(10000))

@@ -219,7 +219,8 @@ class Life final : Frame {
   std::optional<std::string> saved_;
   std::uint64_t saves_ = 0;
   std::uint64_t saved_number_ = 0;
-  bool job_over_ = false;  ///< nothing is started any more
+  std::int64_t asked_to_save_ = 0;  ///< the newest generation that this service has passed to the disk, or read there
+  bool job_over_ = false;           ///< nothing is started any more
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Slot> slots_;
