@@ -165,6 +165,13 @@ void take_from(Membership& membership, Member& member, const Register& request) 
   membership.store_port = 0;
 }
 
+// Whether the worker's generation has the number of the newest one, and is another: two services, one after the other,
+// each formed it and could not save it. The worker has to wait for the next generation.
+bool is_of_namesake(const Membership& membership, const Register& request) {
+  return request.generation == membership.generation && !request.store_key.empty() && !membership.store_key.empty() &&
+         request.store_key != membership.store_key;
+}
+
 // Whether a worker waits that has no place in the newest generation. It registered with this service, so it is in no
 // generation that an earlier one could not save.
 bool is_incomplete(const Membership& membership) {
@@ -253,7 +260,8 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   member->heard = member->entered = now;
   membership.changed = now;
   const bool is_back = admission.verdict == Verdict::welcome_back;
-  if (is_back && request.generation > member->generation) take_from(membership, *member, request);
+  const bool is_newer = request.generation > member->generation && !is_of_namesake(membership, request);
+  if (is_back && is_newer) take_from(membership, *member, request);
   if (is_incomplete(membership)) note_over(membership, now);
   if (!is_back || !is_whole(membership)) return;  // else only connections were lost
   membership.broken.reset();

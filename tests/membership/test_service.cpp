@@ -163,6 +163,22 @@ TEST(Service, AnUnsavedGenerationThatNotAllGotIsOver) {
   EXPECT_EQ(sent<Lost>(other_order.enter(2, newer), 2).size(), 1U);
 }
 
+// Two services, one after the other, each formed a generation 1 and could not save it.
+TEST(Service, AWorkerOfAnotherGenerationWithTheSameNumberWaitsForTheNext) {
+  Script before(2);
+  before.enter(1, Script::process("w0", "first"));
+  Script script(2, print_state(before.state.membership));
+  auto one = script.again("w1", "second", 1);
+  one.store_key = "key";
+  auto other = script.again("w0", "first", 0);
+  other.store_key = "another key";
+  script.enter(1, one);
+  const auto outputs = script.enter(2, other);
+  EXPECT_TRUE(sent<RankAssignment>(outputs, 2).empty());
+  EXPECT_EQ(sent<Wait>(outputs, 2).size(), 1U);
+  EXPECT_EQ(sent<Lost>(outputs, 1).size(), 1U);
+}
+
 TEST(Service, TheReportOfAWorkersEndIsConfirmed) {
   Script script(2);
   script.enter(1, Script::process("w0", "first"));
