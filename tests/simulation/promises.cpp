@@ -54,7 +54,8 @@ void Life::check_waiting() {
   for (const auto& [id, peer] : state_->peers) {
     if (!peer.asking || peer.asking->put_off || !peer.asking->challenged) continue;
     const auto* one = find_life(peer.asking->request.life);
-    if (one == nullptr || !is_well(*one, circumstances_.limits.heartbeat_limit / 2)) continue;
+    const bool is_current = one != nullptr && one->wire == id;  // it may have connected again
+    if (!is_current || !is_well(*one, circumstances_.limits.heartbeat_limit / 2)) continue;
     const auto challenged = *peer.asking->challenged - service_ahead_;
     const auto since =
         std::max({challenged, jumped_, service_.blocked_until, service_started_, one->process.blocked_until,
