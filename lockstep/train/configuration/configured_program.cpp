@@ -82,6 +82,8 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
     const auto found = training.tensors.find(name);
     if (found == training.tensors.end()) continue;
     const auto& other = found->second;
+    const bool is_mixed = name == samples::kLabels && other.dim() == 2 && tensor.dim() == 1;  // mixup, cutmix
+    if (is_mixed) continue;
     if (tensor.dtype() == other.dtype() && tensor.dim() == other.dim()) continue;
     fail(ErrorKind::config, "data.eval_transforms",
          "makes `{}` {}, and data.train_transforms makes it {}; the model takes only one of the two: end both lists "
@@ -121,8 +123,11 @@ class ConfiguredData {
   }
 
   samples::Batch example() {
-    if (part_.shape) return picture_example();
-    if (part_.example && !train_list_.steps) return part_.example(data_options(config_.data, part_));
+    const auto of_pictures = part_.shape ? std::optional(picture_example()) : std::nullopt;
+    if (train_list_.of_batches.empty()) {
+      if (of_pictures) return *of_pictures;
+      if (part_.example && !train_list_.steps) return part_.example(data_options(config_.data, part_));
+    }
     return load(data::Split::train)->example();
   }
 
