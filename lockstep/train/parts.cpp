@@ -68,10 +68,10 @@ ModelPart torchscript() {
 
 std::vector<ModelPart> model_parts() {
   std::vector<ModelPart> parts;
-  for (const auto& model : models::picture_models()) {
-    const bool has_stem = model.has_stem;
-    parts.push_back({.name = std::string(model.name),
-                     .doc = std::string(model.doc),
+  for (const auto* model : models::picture_models()) {
+    const bool has_stem = model->has_stem;
+    parts.push_back({.name = std::string(model->name),
+                     .doc = std::string(model->doc),
                      .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
                      .make =
                          [has_stem](const PartOptions& options, models::ModelSpec spec) {
