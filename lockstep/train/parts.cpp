@@ -8,9 +8,7 @@
 #include <lockstep/models/torchscript.h>
 #include <lockstep/models/wide_and_deep.h>
 #include <lockstep/samples/criteo.h>
-#include <lockstep/samples/image_folder.h>
-#include <lockstep/samples/image_list.h>
-#include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
