@@ -1,8 +1,8 @@
 // The check of a data set's folder, which reports all problems, not only the first.
 #pragma once
 
+#include <lockstep/data/format.h>
 #include <lockstep/data/pictures.h>
-#include <lockstep/data/problem.h>
 
 #include <cstdint>
 #include <filesystem>

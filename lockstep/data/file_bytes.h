@@ -1,7 +1,7 @@
 // Whole files as bytes, plain or gzip-compressed.
 #pragma once
 
-#include <lockstep/data/problem.h>
+#include <lockstep/data/format.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,16 +1,41 @@
-// The file formats of data sets: recognition and reading. Loading and checking use the same reader.
+// The file formats of data sets: recognition and reading, what is read, and what is wrong with it. Loading and checking
+// use the same reader.
 #pragma once
 
-#include <lockstep/data/memory_pictures.h>
+#include <lockstep/base/error.h>
 #include <lockstep/data/pictures.h>
-#include <lockstep/data/problem.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::data {
+
+struct Problem {
+  std::filesystem::path file;
+  std::int64_t record = -1;  ///< counted from 0 within the file; -1: the file as a whole
+  std::string rule;          ///< the rule that is broken, with the actual values
+  ErrorKind kind = ErrorKind::data;
+};
+
+/// "dir/data_batch_1.bin: record 17: ...".
+std::string to_text(const Problem& problem);
+
+using Problems = std::vector<Problem>;
+
+/// The records of one split. Record i has the i-th `channels * height * width` bytes (CHW) of `pixels`, and labels[i].
+struct SplitContents {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> labels;
+};
+
+/// Makes a data set from contents in memory. Error(data) when there are no records, when the number of bytes does not
+/// match the number of labels, or when a label is not below `num_classes`.
+std::shared_ptr<const Pictures> make_memory_pictures(PictureShape shape, int num_classes, SplitContents contents);
 
 struct DatasetFormat {
   std::string_view name;

@@ -1,5 +1,4 @@
 // Synthetic CIFAR-10 pictures: ten shapes as signed distances, in colours that overlap between classes, with noise.
-#include <lockstep/data/canvas.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/synthetic_pictures.h>
 

@@ -3,7 +3,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/data/criteo_format.h>
+#include <lockstep/data/criteo.h>
 #include <lockstep/data/exact_math.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/random.h>

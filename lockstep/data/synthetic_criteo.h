@@ -9,7 +9,7 @@ namespace lockstep::data {
 struct CriteoRecipe {
   std::int64_t rows = 100'000;      ///< of training
   std::int64_t test_rows = 20'000;  ///< of evaluation
-  double scale = 0.01;              ///< of the cardinalities of Kaggle's columns (criteo_format.h), at least 3 each
+  double scale = 0.01;              ///< of the cardinalities of Kaggle's columns (criteo.h), at least 3 each
   std::uint64_t seed = 1;
 };
 

@@ -1,5 +1,4 @@
 // Synthetic MNIST digits: 5 x 7 glyphs, blurred by interpolation, slanted, turned and scaled at random.
-#include <lockstep/data/canvas.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/synthetic_pictures.h>
 

@@ -2,8 +2,11 @@
 #include <lockstep/models/mlp.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/models/picture_model.h>
 
 #include <fmt/ranges.h>
+
+#include <memory>
 
 namespace lockstep::models {
 
@@ -30,5 +33,14 @@ torch::Tensor Mlp::forward(const torch::Tensor& pictures) {
   for (std::size_t i = 1; i < layers_.size(); ++i) x = layers_[i](x.relu());
   return x;
 }
+
+const PictureModel kMlp{.name = "mlp",
+                        .doc = "linear layers with the widths model.hidden, for pictures of any size",
+                        .features = 0,
+                        .has_hidden = true,
+                        .has_stem = false,
+                        .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                          return std::make_shared<Mlp>(spec.in_features, spec.hidden, spec.num_classes);
+                        }};
 
 }  // namespace lockstep::models

@@ -1,8 +1,11 @@
 // The multi-layer perceptron.
 #pragma once
 
-#include <lockstep/models/picture_model.h>
+#include <lockstep/models/network.h>
 
+#include <torch/torch.h>
+
+#include <cstdint>
 #include <vector>
 
 namespace lockstep::models {
@@ -20,14 +23,5 @@ class Mlp : public Network {
   std::int64_t in_features_;
   std::vector<torch::nn::Linear> layers_;
 };
-
-inline constexpr PictureModel kMlp{.name = "mlp",
-                                   .doc = "linear layers with the widths model.hidden, for pictures of any size",
-                                   .features = 0,
-                                   .has_hidden = true,
-                                   .has_stem = false,
-                                   .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-                                     return std::make_shared<Mlp>(spec.in_features, spec.hidden, spec.num_classes);
-                                   }};
 
 }  // namespace lockstep::models

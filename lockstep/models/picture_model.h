@@ -1,4 +1,4 @@
-// One classifier of the registry: its name, its purpose, and its factory.
+// The classifiers of the registry: their names, their purposes, and their factories.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -22,8 +22,14 @@ struct PictureModel {
   std::shared_ptr<Network> (*build)(const ModelSpec& spec);
 };
 
-/// All classifiers, in the order of the list.
-std::span<const PictureModel> picture_models();
+/// The classifiers, each in the file of its model.
+extern const PictureModel kResNet18, kResNet34, kResNet50, kResNet20, kMlp, kLeNet5, kVgg11;
+
+/// All of them, in the order of the list.
+std::span<const PictureModel* const> picture_models();
+
+/// nullptr: it is none of them.
+const PictureModel* find_picture_model(std::string_view name);
 
 /// The key of models with a stem, ModelSpec::stem.
 struct StemOptions {

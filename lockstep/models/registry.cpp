@@ -5,13 +5,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/models/lenet.h>
-#include <lockstep/models/mlp.h>
-#include <lockstep/models/network.h>
 #include <lockstep/models/picture_model.h>
 #include <lockstep/models/resnet.h>
-#include <lockstep/models/resnet_cifar.h>
-#include <lockstep/models/vgg.h>
 
 #include <fmt/ranges.h>
 
@@ -21,7 +16,7 @@
 namespace lockstep::models {
 namespace {
 
-constexpr std::array kModels{kResNet18, kResNet34, kResNet50, kResNet20, kMlp, kLeNet5, kVgg11};
+constexpr std::array kModels{&kResNet18, &kResNet34, &kResNet50, &kResNet20, &kMlp, &kLeNet5, &kVgg11};
 
 // Error(invalid_argument) when linear layers, whose sizes the user chooses, do not fit into memory. Otherwise libtorch
 // would throw an unclear error, or the kernel would kill the process at the first write.
@@ -73,7 +68,21 @@ at::Tensor Classifier::forward(const at::Tensor& pictures) const {
   return classify(*module, pictures);
 }
 
-std::span<const PictureModel> picture_models() { return kModels; }
+std::span<const PictureModel* const> picture_models() { return kModels; }
+
+const PictureModel* find_picture_model(std::string_view name) {
+  const auto found = std::ranges::find(kModels, name, &PictureModel::name);
+  return found == kModels.end() ? nullptr : *found;
+}
+
+void require_pictures(const at::Tensor& pictures, std::int64_t channels, std::string_view model) {
+  if (pictures.dim() == 4 && pictures.size(1) == channels) return;
+  fail(
+      ErrorKind::invalid_argument, "models",
+      "{} was built for pictures of {} channels, [N, {}, height, width]; this batch has shape [{}]; change the data or "
+      "the model's in_channels",
+      model, channels, channels, fmt::join(pictures.sizes(), ", "));
+}
 
 void describe(ConfigFields& fields, StemOptions& options) {
   fields.field("stem", options.stem, one_of({"imagenet", "cifar"}),
@@ -82,8 +91,8 @@ void describe(ConfigFields& fields, StemOptions& options) {
 }
 
 std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_t width) {
-  const auto entry = std::ranges::find(kModels, spec.name, &PictureModel::name);
-  if (entry == kModels.end() || !entry->has_stem) return "";
+  const auto* entry = find_picture_model(spec.name);
+  if (entry == nullptr || !entry->has_stem) return "";
   const bool is_cifar = stem_of(spec) == Stem::cifar;
   const std::int64_t pixels = is_cifar ? 8 : 32;  // side of the picture in pixels, per pixel of the last stage's side
   if (std::max(height, width) > pixels) return "";
@@ -96,16 +105,15 @@ std::string note_on_stem(const ModelSpec& spec, std::int64_t height, std::int64_
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const auto& entry : kModels) names.emplace_back(entry.name);
+  for (const auto* entry : kModels) names.emplace_back(entry->name);
   return names;
 }
 
 Classifier make_classifier(const ModelSpec& spec) {
   check(spec);
-  for (const auto& entry : kModels) {
-    if (entry.name != spec.name) continue;
-    require_memory(entry, spec);
-    return {entry.build(spec)};
+  if (const auto* entry = find_picture_model(spec.name)) {
+    require_memory(*entry, spec);
+    return {entry->build(spec)};
   }
   const auto names = model_names();
   fail(ErrorKind::invalid_argument, "models", "there is no model \"{}\"{}; known are {}", cut_text(spec.name),

@@ -3,6 +3,7 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/balanced.h>
+#include <lockstep/samples/changed_dataset.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,24 +14,15 @@
 namespace lockstep::samples {
 namespace {
 
-class Balanced final : public Dataset {
+class Balanced final : public ChangedDataset {
  public:
   Balanced(std::shared_ptr<const Dataset> dataset, std::vector<std::vector<std::int64_t>> classes)
-      : dataset_(std::move(dataset)), classes_(std::move(classes)) {}
-
-  std::int64_t size() const override { return dataset_->size(); }
-  Sample get(std::int64_t index, const Chance& chance) const override { return dataset_->get(index, chance); }
-  Batch collate(std::vector<Sample> samples) const override { return dataset_->collate(std::move(samples)); }
-  std::vector<std::string> classes() const override { return dataset_->classes(); }
-  bool leaves_out_errors() const override { return dataset_->leaves_out_errors(); }
-  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
-    return dataset_->known_as(index);
-  }
+      : ChangedDataset(std::move(dataset)), classes_(std::move(classes)) {}
 
   /// The inner order has each index at most once (except padding): index i stands for the (i / classes)-th sample of
   /// class i % classes.
   data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
-    const auto inner = dataset_->order(sampler, epoch);
+    const auto inner = dataset().order(sampler, epoch);
     const auto drawn = shuffled(sampler.options(), epoch);
     std::vector<std::int64_t> indices;
     indices.reserve(inner.indices().size());
@@ -53,7 +45,6 @@ class Balanced final : public Dataset {
     return classes;
   }
 
-  std::shared_ptr<const Dataset> dataset_;
   std::vector<std::vector<std::int64_t>> classes_;  // samples of each class that occurs
 };
 

@@ -4,6 +4,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/data/prefetcher.h>
 #include <lockstep/data/random.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/dataset.h>
 
 #include <ATen/ATen.h>
@@ -30,8 +31,9 @@ data::RandomStream stream_of(std::uint64_t seed, std::int64_t epoch, std::int64_
 class SampleBatches final : public Batches {
  public:
   SampleBatches(std::shared_ptr<const Dataset> dataset, const data::ShardedSampler& sampler,
-                const data::LoaderOptions& options)
+                const data::LoaderOptions& options, BatchTransform change = {})
       : dataset_(std::move(dataset)),
+        change_(std::move(change)),
         sampler_(sampler),
         seed_(options.seed),
         batches_(options.workers, data::batches_ahead(options),
@@ -71,7 +73,9 @@ class SampleBatches final : public Batches {
     batch.left_out = static_cast<std::int64_t>(indices.size() - used.size());
     batch.left_out_because = std::move(left_out);
     batch.indices = std::move(used);
-    return batch;
+    if (batch.count == 0 || !change_) return batch;
+    const Chance chance(seed_, request.run.epoch, batch.indices.front());
+    return change_(std::move(batch), chance);
   }
 
   /// The reason why the sample was left out; nullopt: it was not.
@@ -100,6 +104,7 @@ class SampleBatches final : public Batches {
   }
 
   const std::shared_ptr<const Dataset> dataset_;
+  const BatchTransform change_;
   const data::ShardedSampler sampler_;
   const std::uint64_t seed_;
   std::int64_t left_out_ = 0;
@@ -122,28 +127,34 @@ class TensorDataset final : public Dataset {
   Tensors tensors_;
 };
 
-class MappedDataset final : public Dataset {
+class MappedDataset final : public ChangedDataset {
  public:
   MappedDataset(std::shared_ptr<const Dataset> dataset, Transform transform)
-      : dataset_(std::move(dataset)), transform_(std::move(transform)) {}
+      : ChangedDataset(std::move(dataset)), transform_(std::move(transform)) {}
 
-  std::int64_t size() const override { return dataset_->size(); }
   Sample get(std::int64_t index, const Chance& chance) const override {
-    return transform_(dataset_->get(index, chance), chance);
-  }
-  Batch collate(std::vector<Sample> samples) const override { return dataset_->collate(std::move(samples)); }
-  std::vector<std::string> classes() const override { return dataset_->classes(); }
-  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
-    return dataset_->known_as(index);
-  }
-  bool leaves_out_errors() const override { return dataset_->leaves_out_errors(); }
-  data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
-    return dataset_->order(sampler, epoch);
+    return transform_(dataset().get(index, chance), chance);
   }
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
   Transform transform_;
+};
+
+class DatasetOfMappedBatches final : public ChangedDataset {
+ public:
+  DatasetOfMappedBatches(std::shared_ptr<const Dataset> dataset, BatchTransform transform)
+      : ChangedDataset(std::move(dataset)), transform_(std::move(transform)) {}
+
+  std::unique_ptr<Batches> batches(std::shared_ptr<const Dataset> self, const data::ShardedSampler& sampler,
+                                   const data::LoaderOptions& options) const override {
+    data::check_loader_options(options);
+    return std::make_unique<SampleBatches>(std::move(self), sampler, options, transform_);
+  }
+
+  Batch example() const override { return transform_(dataset().example(), Chance(0, 0, 0)); }
+
+ private:
+  BatchTransform transform_;
 };
 
 std::vector<std::int64_t> largest_sizes(const std::vector<at::Tensor>& tensors, std::string_view field) {
@@ -283,6 +294,10 @@ std::shared_ptr<const Dataset> from_tensors(Tensors tensors) {
 
 std::shared_ptr<const Dataset> mapped(std::shared_ptr<const Dataset> dataset, Transform transform) {
   return std::make_shared<MappedDataset>(std::move(dataset), std::move(transform));
+}
+
+std::shared_ptr<const Dataset> mapped_batches(std::shared_ptr<const Dataset> dataset, BatchTransform transform) {
+  return std::make_shared<DatasetOfMappedBatches>(std::move(dataset), std::move(transform));
 }
 
 }  // namespace lockstep::samples

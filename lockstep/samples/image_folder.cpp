@@ -3,7 +3,7 @@
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/balanced.h>
-#include <lockstep/samples/image_folder.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

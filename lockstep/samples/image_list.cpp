@@ -8,7 +8,7 @@
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/samples/balanced.h>
-#include <lockstep/samples/image_list.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

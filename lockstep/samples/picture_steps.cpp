@@ -1,12 +1,15 @@
 // Picture operations on HWC tensors, with torchvision's rounding unless they say another: resize, crop, pad, flip,
-// colours (hue through HSV).
+// colours (hue through HSV), and the operations of RandAugment.
 #include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/picture_steps.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
+#include <vector>
 
 namespace lockstep::samples {
 namespace {
@@ -81,15 +84,42 @@ at::Tensor resized_along(const at::Tensor& picture, std::int64_t dim, std::int64
       .add_(weighted(&data::ResizeTap::second, &data::ResizeTap::second_weight));
 }
 
+/// [1, C, H, W], float32.
+at::Tensor planes_of(const at::Tensor& picture) {
+  return picture.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat).contiguous();
+}
+
+/// The picture of such planes, rounded where it has whole numbers.
+at::Tensor from_planes(const at::Tensor& planes, at::ScalarType type) {
+  const auto out = at::isFloatingType(type) ? planes : planes.round().clamp(0, 255).to(type);
+  return out.squeeze(0).permute({1, 2, 0}).contiguous();
+}
+
+/// The table from each byte to its new value, for one channel of bytes.
+std::array<std::uint8_t, 256> flat_histogram(const at::Tensor& channel) {
+  std::array<std::uint8_t, 256> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i);
+  const auto counts = at::bincount(channel.reshape({-1}), {}, 256);
+  const std::span all(counts.data_ptr<std::int64_t>(), 256);
+  const auto last = std::ranges::find_if(all.rbegin(), all.rend(), [](std::int64_t count) { return count > 0; });
+  const auto step = last == all.rend() ? 0 : (channel.numel() - *last) / 255;
+  if (step == 0) return table;
+  std::int64_t below = 0;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    table[i] = i == 0 ? 0 : static_cast<std::uint8_t>(std::min<std::int64_t>((below + step / 2) / step, 255));
+    below += all[i];
+  }
+  return table;
+}
+
 }  // namespace
 
 at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias) {
   if (picture.size(0) == height && picture.size(1) == width) return picture;
-  const auto planes = picture.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat).contiguous();
-  auto out = antialias ? at::_upsample_bilinear2d_aa(planes, {height, width}, /*align_corners=*/false)
-                       : at::upsample_bilinear2d(planes, {height, width}, /*align_corners=*/false);
-  if (!picture.is_floating_point()) out = out.round().clamp(0, 255).to(picture.scalar_type());
-  return out.squeeze(0).permute({1, 2, 0}).contiguous();
+  const auto planes = planes_of(picture);
+  return from_planes(antialias ? at::_upsample_bilinear2d_aa(planes, {height, width}, /*align_corners=*/false)
+                               : at::upsample_bilinear2d(planes, {height, width}, /*align_corners=*/false),
+                     picture.scalar_type());
 }
 
 at::Tensor resized_half_up(const at::Tensor& picture, std::int64_t height, std::int64_t width) {
@@ -153,6 +183,68 @@ at::Tensor with_hue(const at::Tensor& picture, double shift) {
   const auto out = to_rgb(hsv);
   // 256 wide steps, the last one open: 1.0 is 255.
   return whole ? (out * (256.0 - 1e-3)).to(picture.scalar_type()) : out;
+}
+
+at::Tensor with_sharpness(const at::Tensor& picture, double factor) {
+  const auto height = picture.size(0), width = picture.size(1), channels = picture.size(2);
+  if (height <= 2 || width <= 2) return picture;
+  auto filter = at::ones({3, 3}, at::kFloat);
+  filter[1][1] = 5;
+  filter = (filter / filter.sum()).expand({channels, 1, 3, 3});
+  const auto smooth = at::conv2d(planes_of(picture), filter, {}, {1, 1}, at::IntArrayRef({0, 0}), {1, 1}, channels);
+  auto blurred = picture.clone();
+  blurred.narrow(0, 1, height - 2).narrow(1, 1, width - 2).copy_(from_planes(smooth, picture.scalar_type()));
+  return mixed(picture, blurred, factor);
+}
+
+at::Tensor warped(const at::Tensor& picture, const AffineMap& map, bool bilinear, double fill) {
+  const auto height = picture.size(0), width = picture.size(1);
+  // The middles of the pixels of a side.
+  const auto places = [](std::int64_t side) {
+    const auto half = static_cast<double>(side) / 2;
+    return at::linspace(0.5 - half, half - 0.5, side, at::kFloat);
+  };
+  auto grid = at::ones({1, height, width, 3}, at::kFloat);
+  grid.select(3, 0).copy_(places(width));
+  grid.select(3, 1).copy_(places(height).unsqueeze(1));
+  const auto sides = at::tensor({0.5 * static_cast<double>(width), 0.5 * static_cast<double>(height)}, at::kFloat);
+  const auto matrix = at::tensor(map, at::kFloat).view({1, 2, 3}).transpose(1, 2) / sides;
+  grid = grid.view({1, height * width, 3}).bmm(matrix).view({1, height, width, 2});
+
+  const auto planes = planes_of(picture);
+  const auto look = [&](const at::Tensor& at_places) {
+    return at::grid_sampler_2d(at_places, grid, bilinear ? 0 : 1, /*padding_mode zeros*/ 0, /*align_corners=*/false);
+  };
+  auto out = look(planes);
+  if (fill != 0) {
+    const auto inside = look(at::ones_like(planes.narrow(1, 0, 1)));
+    out = bilinear ? out * inside + (1.0 - inside) * fill : at::where(inside < 0.5, at::full({}, fill), out);
+  }
+  return from_planes(out, picture.scalar_type());
+}
+
+at::Tensor posterized(const at::Tensor& picture, int bits) { return picture.bitwise_and(256 - (1 << (8 - bits))); }
+
+at::Tensor solarized(const at::Tensor& picture, double limit) {
+  return at::where(picture >= limit, 255 - picture, picture);
+}
+
+at::Tensor with_full_contrast(const at::Tensor& picture) {
+  const auto least = picture.amin({0, 1}, /*keepdim=*/true).to(at::kFloat);
+  const auto most = picture.amax({0, 1}, /*keepdim=*/true).to(at::kFloat);
+  const auto flat = most == least;
+  const auto factor = at::where(flat, at::ones_like(most), (most - least).reciprocal() * 255);
+  return ((picture - at::where(flat, at::zeros_like(least), least)) * factor).clamp(0, 255).to(at::kByte);
+}
+
+at::Tensor equalized(const at::Tensor& picture) {
+  std::vector<at::Tensor> channels;
+  for (const auto& channel : picture.unbind(2)) {
+    auto table = flat_histogram(channel);
+    channels.push_back(
+        at::from_blob(table.data(), {256}, at::kByte).index_select(0, channel.reshape({-1}).to(at::kLong)));
+  }
+  return at::stack(channels, 1).view_as(picture);
 }
 
 }  // namespace lockstep::samples

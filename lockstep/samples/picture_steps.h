@@ -4,6 +4,7 @@
 // torchvision, results are rounded to the nearest for a resize, and truncated where colours are mixed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace at {
@@ -56,5 +57,25 @@ at::Tensor with_contrast(const at::Tensor& picture, double factor);
 at::Tensor with_saturation(const at::Tensor& picture, double factor);
 /// The colours turned by `shift` of the whole circle, -0.5 to 0.5. A grey picture is not changed.
 at::Tensor with_hue(const at::Tensor& picture, double shift);
+/// Interpolates between the picture after a 3x3 filter (factor 0), but for the pixels at its borders, and the picture.
+at::Tensor with_sharpness(const at::Tensor& picture, double factor);
+
+/// The first rows of a matrix that maps the place (x, y, 1) of a pixel to the place in the source that it shows. The
+/// middle of a picture is (0, 0).
+using AffineMap = std::array<double, 6>;
+
+/// The picture seen through `map`, by the nearest pixel or bilinear between four; `fill` is shown outside of it.
+at::Tensor warped(const at::Tensor& picture, const AffineMap& map, bool bilinear, double fill);
+
+// Of bytes only.
+
+/// With the first `bits` bits of each byte.
+at::Tensor posterized(const at::Tensor& picture, int bits);
+/// 255 - value, where the value is not below the limit.
+at::Tensor solarized(const at::Tensor& picture, double limit);
+/// Each channel stretched to values from 0 to 255.
+at::Tensor with_full_contrast(const at::Tensor& picture);
+/// Each channel mapped so that its histogram becomes flat.
+at::Tensor equalized(const at::Tensor& picture);
 
 }  // namespace lockstep::samples

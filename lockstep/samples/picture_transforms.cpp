@@ -1,59 +1,20 @@
-// The picture transforms of Lockstep, with their options, and those that have a compiled form.
-#include <lockstep/base/error.h>
+// The list of picture transforms; those of size, place and values, with their options and compiled forms.
 #include <lockstep/data/picture_plan.h>
-#include <lockstep/data/random.h>
+#include <lockstep/samples/picture_parts.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/picture_steps.h>
-#include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
 
-#include <ATen/ATen.h>
-
-#include <fmt/ranges.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <utility>
+#include <iterator>
 
 namespace lockstep::samples {
 namespace {
 
-constexpr double kMostSide = 16384;
-constexpr double kAnyNumber = 1e30;
-
-data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
-  if (step.position) return data::step_stream({chance.run_seed(), chance.epoch(), chance.index()}, *step.position);
-  return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
-}
-
 double uniform_for(const Chance& chance, const TransformStep& step) {
   return step.position ? stream_for(chance, step).uniform() : chance.uniform(step.name);
-}
-
-/// Replaces the picture of a sample. Error(data) where there is none, or it does not have three dimensions.
-template <typename Function>
-Transform on_pictures(Function function) {
-  return [function = std::move(function)](Sample sample, const Chance& chance) {
-    const auto found = sample.tensors.find(kPictures);
-    if (found == sample.tensors.end() || found->second.dim() != 3) {
-      fail(ErrorKind::invalid_argument, "transforms",
-           "a transform of pictures needs the field `pictures` of shape [height, width, channels]; {}",
-           found == sample.tensors.end()
-               ? std::string("the samples of this data set have none")
-               : fmt::format("it is [{}] here (add decode for encoded ones)", fmt::join(found->second.sizes(), ", ")));
-    }
-    found->second = function(found->second, chance);
-    return sample;
-  };
-}
-
-std::pair<std::int64_t, std::int64_t> height_and_width(const std::vector<std::int64_t>& size) {
-  if (size.empty() || size.size() > 2) {
-    fail(ErrorKind::config, "transforms", "size is one number, or [height, width], not {} numbers", size.size());
-  }
-  return {size.front(), size.back()};
 }
 
 Margins margins_of(const std::vector<std::int64_t>& padding) {
@@ -198,59 +159,6 @@ bool compile_random_crop(const PartOptions& part, const TransformStep& step, dat
                               step.position.value());
 }
 
-struct ResizedCropOptions {
-  std::vector<std::int64_t> size;
-  std::vector<double> scale = {0.08, 1};
-  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};
-  bool antialias = false;
-};
-void describe(ConfigFields& fields, ResizedCropOptions& options) {
-  fields.field("size", options.size, required(between(1, kMostSide)), "a side of the result, or [height, width]");
-  fields.field("scale", options.scale, {.low = 0, .high = 1, .low_excluded = true},
-               "least and largest share of the picture's area");
-  fields.field("ratio", options.ratio, {.low = 0, .high = 1000, .low_excluded = true},
-               "least and largest width divided by height");
-  fields.field("antialias", options.antialias, anything(), "as resize's");
-}
-
-/// The box of Inception's crops: ten tries, then the largest box in the middle whose ratio is within the limits.
-Box random_box(std::int64_t height, std::int64_t width, const ResizedCropOptions& options, data::RandomStream stream) {
-  const auto area = static_cast<double>(height * width);
-  const double low = std::log(options.ratio[0]), high = std::log(options.ratio[1]);
-  for (int i = 0; i < 10; ++i) {
-    const double target = area * stream.uniform(options.scale[0], options.scale[1]);
-    const double ratio = std::exp(stream.uniform(low, high));
-    const auto w = std::lrint(std::sqrt(target * ratio)), h = std::lrint(std::sqrt(target / ratio));
-    if (w < 1 || h < 1 || w > width || h > height) continue;
-    const auto top = stream.below(static_cast<std::uint64_t>(height - h + 1));
-    const auto left = stream.below(static_cast<std::uint64_t>(width - w + 1));
-    return {static_cast<std::int64_t>(top), static_cast<std::int64_t>(left), h, w};
-  }
-  const double ratio = static_cast<double>(width) / static_cast<double>(height);
-  Box box{.height = height, .width = width};
-  if (ratio < options.ratio[0]) {
-    box.height = std::clamp<std::int64_t>(std::lrint(static_cast<double>(width) / options.ratio[0]), 1, height);
-  } else if (ratio > options.ratio[1]) {
-    box.width = std::clamp<std::int64_t>(std::lrint(static_cast<double>(height) * options.ratio[1]), 1, width);
-  }
-  box.top = (height - box.height) / 2;
-  box.left = (width - box.width) / 2;
-  return box;
-}
-
-Transform make_random_resized_crop(const PartOptions& part, const TransformStep& step) {
-  const auto options = part.as<ResizedCropOptions>();
-  const auto [height, width] = height_and_width(options.size);
-  for (const auto& [name, range] : {std::pair{"scale", options.scale}, std::pair{"ratio", options.ratio}}) {
-    if (range.size() == 2 && range[0] <= range[1]) continue;
-    fail(ErrorKind::config, "transforms", "{} is [least, largest], not [{}]", name, fmt::join(range, ", "));
-  }
-  return on_pictures([options, step, height = height, width = width](const at::Tensor& picture, const Chance& chance) {
-    const auto box = random_box(picture.size(0), picture.size(1), options, stream_for(chance, step));
-    return resized(cropped(picture, box), height, width, options.antialias);
-  });
-}
-
 struct FlipOptions {
   double prob = 0.5;
 };
@@ -281,38 +189,6 @@ void describe(ConfigFields& fields, PadOptions& options) {
 Transform make_pad(const PartOptions& part, const TransformStep&) {
   return on_pictures([margins = margins_of(part.as<PadOptions>().padding), fill = part.as<PadOptions>().fill](
                          const at::Tensor& picture, const Chance&) { return with_margins(picture, margins, fill); });
-}
-
-struct ColorJitterOptions {
-  double brightness = 0;
-  double contrast = 0;
-  double saturation = 0;
-  double hue = 0;
-};
-void describe(ConfigFields& fields, ColorJitterOptions& options) {
-  constexpr const char* kFactor = "factor from 1 - this (at least 0) to 1 + this; 0: none";
-  fields.field("brightness", options.brightness, between(0, 100), kFactor);
-  fields.field("contrast", options.contrast, between(0, 100), kFactor);
-  fields.field("saturation", options.saturation, between(0, 100), kFactor);
-  fields.field("hue", options.hue, between(0, 0.5), "turn of the colours, up to this share of the circle either way");
-}
-
-Transform make_color_jitter(const PartOptions& part, const TransformStep& step) {
-  return on_pictures([options = part.as<ColorJitterOptions>(), step](at::Tensor picture, const Chance& chance) {
-    auto stream = stream_for(chance, step);
-    const auto factor = [&](double most) { return stream.uniform(std::max(0.0, 1 - most), 1 + most); };
-    const double brightness = factor(options.brightness), contrast = factor(options.contrast),
-                 saturation = factor(options.saturation), hue = stream.uniform(-options.hue, options.hue);
-    std::array<int, 4> order{0, 1, 2, 3};  // the order is random, too
-    for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[static_cast<std::size_t>(stream.below(i + 1))]);
-    for (const int which : order) {
-      if (which == 0 && options.brightness > 0) picture = with_brightness(picture, brightness);
-      if (which == 1 && options.contrast > 0) picture = with_contrast(picture, contrast);
-      if (which == 2 && options.saturation > 0) picture = with_saturation(picture, saturation);
-      if (which == 3 && options.hue > 0) picture = with_hue(picture, hue);
-    }
-    return picture;
-  });
 }
 
 struct NormalizeOptions {
@@ -405,9 +281,39 @@ bool compile_to_tensor(const PartOptions&, const TransformStep&, data::PicturePl
 
 }  // namespace
 
+std::pair<std::int64_t, std::int64_t> height_and_width(const std::vector<std::int64_t>& size) {
+  if (size.empty() || size.size() > 2) {
+    fail(ErrorKind::config, "transforms", "size is one number, or [height, width], not {} numbers", size.size());
+  }
+  return {size.front(), size.back()};
+}
+
+bool normalizes_shares(const PartOptions& normalize) {
+  const auto& [mean, std] = normalize.as<NormalizeOptions>();
+  const auto is_share = [](double value) { return std::abs(value) <= 1; };
+  return std::ranges::all_of(mean, is_share) && std::ranges::all_of(std, is_share);
+}
+
+data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
+  if (step.position) return data::step_stream({chance.run_seed(), chance.epoch(), chance.index()}, *step.position);
+  return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
+}
+
+at::Generator generator_for(const Chance& chance, const TransformStep& step) {
+  return at::detail::createCPUGenerator(step.position ? stream_for(chance, step).next() : chance.seed(step.name));
+}
+
+double draw(at::Generator& generator, double low, double high) {
+  return at::empty({1}, at::kFloat).uniform_(low, high, generator).item<double>();
+}
+
+std::int64_t draw_below(at::Generator& generator, std::int64_t end) {
+  return at::randint(end, {1}, generator, at::kLong).item<std::int64_t>();
+}
+
 std::vector<TransformPart> shipped_transforms() {
   using enum PictureOrder;
-  return {
+  std::vector<TransformPart> parts{
       {"decode", "a picture from the bytes of its file, where the data set has not done it",
        PartOptions::of(DecodeOptionsOf{}), make_decode, false, channels_last},
       {"resize", "bilinear", PartOptions::of(ResizeOptions{}), make_resize, false, channels_last, compile_resize},
@@ -415,13 +321,9 @@ std::vector<TransformPart> shipped_transforms() {
        false, channels_last},
       {"random_crop", "a box of a fixed size at a random place", PartOptions::of(RandomCropOptions{}), make_random_crop,
        true, channels_last, compile_random_crop},
-      {"random_resized_crop", "a box of random area and ratio, resized", PartOptions::of(ResizedCropOptions{}),
-       make_random_resized_crop, true, channels_last},
       {"random_horizontal_flip", "mirrored left to right by chance", PartOptions::of(FlipOptions{}),
        make_random_horizontal_flip, true, channels_last, compile_random_horizontal_flip},
       {"pad", "filled up on each side", PartOptions::of(PadOptions{}), make_pad, false, channels_last},
-      {"color_jitter", "random brightness, contrast, saturation and hue, in random order",
-       PartOptions::of(ColorJitterOptions{}), make_color_jitter, true, channels_last},
       {"to_tensor",
        "bytes 0 to 255 of HWC become floats 0 to 1 of CHW",
        {},
@@ -437,6 +339,8 @@ std::vector<TransformPart> shipped_transforms() {
       {"type_cast", "another type of numbers", PartOptions::of(TypeOptions{}), make_type_cast, false, any,
        compile_type_cast},
   };
+  for (auto more : {augmentations(), mixing_transforms()}) std::ranges::move(more, std::back_inserter(parts));
+  return parts;
 }
 
 }  // namespace lockstep::samples

@@ -1,6 +1,7 @@
 // Pictures in memory as samples, and batches of them by a compiled list, in memory that is used again.
 #include <lockstep/base/error.h>
 #include <lockstep/data/prefetcher.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
@@ -137,12 +138,10 @@ class PlannedBatches final : public Batches {
   data::Prefetcher<Batch> batches_;                    // last: its threads use the members above
 };
 
-class PlannedPictures final : public Dataset {
+class PlannedPictures final : public ChangedDataset {
  public:
-  PlannedPictures(std::shared_ptr<const Dataset> dataset, data::PicturePlan plan)
-      : dataset_(std::move(dataset)), pictures_(dataset_->stored()), plan_(std::move(plan)) {}
-
-  std::int64_t size() const override { return pictures_->size(); }
+  PlannedPictures(std::shared_ptr<const Dataset> stored, data::PicturePlan plan)
+      : ChangedDataset(std::move(stored)), pictures_(dataset().stored()), plan_(std::move(plan)) {}
 
   Sample get(std::int64_t index, const Chance& chance) const override {
     const auto& shape = plan_.output();
@@ -152,11 +151,6 @@ class PlannedPictures final : public Dataset {
     plan_.apply(record.pixels, {chance.run_seed(), chance.epoch(), index},
                 {picture.data_ptr<float>(), data::picture_size(shape)}, scratch);
     return {{{kPictures, picture}, {kLabels, at::scalar_tensor(record.label, at::kLong)}}, {}};
-  }
-
-  std::vector<std::string> classes() const override { return dataset_->classes(); }
-  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
-    return dataset_->known_as(index);
   }
 
   std::unique_ptr<Batches> batches(std::shared_ptr<const Dataset>, const data::ShardedSampler& sampler,
@@ -172,7 +166,6 @@ class PlannedPictures final : public Dataset {
   Batch example() const override { return picture_example(plan_.output()); }
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
   std::shared_ptr<const data::Pictures> pictures_;
   data::PicturePlan plan_;
 };

@@ -4,7 +4,6 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/utf8.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/samples/table_statistics.h>
 
 #include <fmt/ranges.h>
 

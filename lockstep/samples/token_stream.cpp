@@ -3,7 +3,6 @@
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/encoding.h>
-#include <lockstep/data/files/json_tokens.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/token_file.h>
 #include <lockstep/samples/text.h>

@@ -6,8 +6,9 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
+#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/samples/picture_parts.h>
 #include <lockstep/samples/picture_sample.h>
-#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transforms.h>
 
 #include <ATen/ATen.h>
@@ -89,18 +90,54 @@ void require_order(const TransformPart& part, bool channels_first, std::string_v
   throw Error(ErrorKind::config, what, from + error.message(), position);
 }
 
-Transform one_after_the_other(std::vector<Transform> steps) {
+/// For errors of steps, whose `where` is not their list's key.
+std::string place_of(const Error& error, std::string_view what) {
+  return error.where() == "transforms" ? std::string(what) : error.where();
+}
+
+Transform one_after_the_other(std::vector<Transform> steps, std::string_view what) {
   if (steps.empty()) return {};
-  return [steps = std::move(steps)](Sample sample, const Chance& chance) {
+  return [steps = std::move(steps), what = std::string(what)](Sample sample, const Chance& chance) {
     const auto name = sample.texts.find(kNames);
     const auto said = name == sample.texts.end() ? fmt::format("sample {}", chance.index()) : name->second;
     try {
       for (const auto& step : steps) sample = step(std::move(sample), chance);
     } catch (const Error& error) {
-      throw Error(error.kind(), error.where(), fmt::format("{}: {}", said, error.message()), error.position());
+      throw Error(error.kind(), place_of(error, what), fmt::format("{}: {}", said, error.message()), error.position());
     }
     return sample;
   };
+}
+
+/// The maker of a transform of batches, with errors of its place in the file.
+std::function<BatchTransform(const Dataset&)> for_batches(const TransformPart& part, const PartOptions& options,
+                                                          const TransformStep& step, std::string_view what,
+                                                          const FilePosition& position) {
+  const auto naming_place = [what = std::string(what), position](const auto& call) {
+    try {
+      return call();
+    } catch (const Error& error) {
+      throw Error(error.kind(), place_of(error, what), error.message(), position);
+    }
+  };
+  return [make = part.make_for_batches, options, step, naming_place](const Dataset& dataset) -> BatchTransform {
+    auto made = naming_place([&] { return make(options, step, dataset); });
+    return [made = std::move(made), naming_place](Batch batch, const Chance& chance) {
+      return naming_place([&] { return made(std::move(batch), chance); });
+    };
+  };
+}
+
+bool is_above_shares(const Dataset& dataset, const Transform& steps) {
+  try {
+    const Chance chance(0, 0, 0);
+    auto sample = dataset.get(0, chance);
+    if (steps) sample = steps(std::move(sample), chance);
+    const auto found = sample.tensors.find(kPictures);
+    return found != sample.tensors.end() && found->second.numel() > 0 && found->second.max().item<double>() > 2;
+  } catch (const Error&) {
+    return false;  // the run will find it
+  }
 }
 
 std::string text_of(const data::PictureShape& shape) {
@@ -157,6 +194,8 @@ TransformList read_transforms(const ConfigNode& list, std::string_view what, con
                               const std::vector<TransformPart>& parts, bool with_random,
                               const std::optional<data::PictureShape>& stored) {
   std::vector<Transform> steps;
+  TransformList made;
+  bool is_scaled = !with_random;  // the list of training has the warning
   std::map<std::string, int> seen;
   std::int64_t random_steps = 0;
   auto trial = stored ? std::optional<Trial>(*stored) : std::nullopt;
@@ -172,6 +211,26 @@ TransformList read_transforms(const ConfigNode& list, std::string_view what, con
     const int number = ++seen[part.name];
     if (part.random && !with_random) continue;
     step.name = number == 1 ? part.name : fmt::format("{}.{}", part.name, number);
+    if (part.make_for_batches) {
+      made.of_batches.push_back(for_batches(part, options, step, what, item.position));
+      if (trial) trial->add_text(item, part);
+      continue;
+    }
+    if (!made.of_batches.empty()) {
+      throw Error(ErrorKind::config, what,
+                  fmt::format("{} changes one sample, and a step before it changes whole batches; move it in front of "
+                              "that one",
+                              part.name),
+                  item.position);
+    }
+    if (part.name == "normalize" && part.compile && !is_scaled && normalizes_shares(options)) {
+      made.warning = fmt::format(
+          "{}: normalize gets values up to 255, and its mean and std are for values from 0 to 1; put to_tensor, or "
+          "rescale: {{scale: 0.00392156862745098}}, in front of it",
+          what);
+      made.steps_before_warning = one_after_the_other(steps, what);
+    }
+    is_scaled |= part.name == "normalize" || part.name == "rescale" || part.name == "to_tensor";
     if (stored) step.position = random_steps;
     try {
       steps.push_back(part.make(options, step));
@@ -184,14 +243,27 @@ TransformList read_transforms(const ConfigNode& list, std::string_view what, con
     if (part.order == PictureOrder::makes_channels_first) step.channels_first = true;
     position = item.position;
   }
-  TransformList made{.steps = one_after_the_other(std::move(steps))};
+  made.steps = one_after_the_other(std::move(steps), what);
   if (trial) trial->finish(made, step.channels_first, what, position);
   return made;
 }
 
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, const TransformList& list) {
-  if (list.plan && dataset->stored()) return planned_pictures(std::move(dataset), *list.plan);
-  return list.steps ? mapped(std::move(dataset), list.steps) : dataset;
+  if (!list.warning.empty() && dataset->size() > 0 && is_above_shares(*dataset, list.steps_before_warning)) {
+    data::report_line(LogLevel::warning, list.warning);
+  }
+  std::vector<BatchTransform> of_batches;
+  for (const auto& make : list.of_batches) of_batches.push_back(make(*dataset));
+  if (list.plan && dataset->stored()) {
+    dataset = planned_pictures(std::move(dataset), *list.plan);
+  } else if (list.steps) {
+    dataset = mapped(std::move(dataset), list.steps);
+  }
+  if (of_batches.empty()) return dataset;
+  return mapped_batches(std::move(dataset), [steps = std::move(of_batches)](Batch batch, const Chance& chance) {
+    for (const auto& step : steps) batch = step(std::move(batch), chance);
+    return batch;
+  });
 }
 
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, const ConfigNode& list,

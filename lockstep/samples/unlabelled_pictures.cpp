@@ -1,6 +1,6 @@
 // A data set of unlabelled picture files, listed once and decoded one by one, for predictions.
 #include <lockstep/data/files/bad_items.h>
-#include <lockstep/samples/unlabelled_pictures.h>
+#include <lockstep/samples/picture_sets.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

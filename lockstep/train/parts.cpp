@@ -8,9 +8,7 @@
 #include <lockstep/models/torchscript.h>
 #include <lockstep/models/wide_and_deep.h>
 #include <lockstep/samples/criteo.h>
-#include <lockstep/samples/image_folder.h>
-#include <lockstep/samples/image_list.h>
-#include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
@@ -68,10 +66,10 @@ ModelPart torchscript() {
 
 std::vector<ModelPart> model_parts() {
   std::vector<ModelPart> parts;
-  for (const auto& model : models::picture_models()) {
-    const bool has_stem = model.has_stem;
-    parts.push_back({.name = std::string(model.name),
-                     .doc = std::string(model.doc),
+  for (const auto* model : models::picture_models()) {
+    const bool has_stem = model->has_stem;
+    parts.push_back({.name = std::string(model->name),
+                     .doc = std::string(model->doc),
                      .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
                      .make =
                          [has_stem](const PartOptions& options, models::ModelSpec spec) {

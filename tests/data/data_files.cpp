@@ -1,7 +1,7 @@
 #include "data/data_files.h"
 
 #include <gtest/gtest.h>
-#include <lockstep/data/memory_pictures.h>
+#include <lockstep/data/format.h>
 #include <lockstep/data/random.h>
 #include <unistd.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/check.h>
-#include <lockstep/data/memory_pictures.h>
+#include <lockstep/data/format.h>
 
 #include "base/expect_error.h"
 #include "data/data_files.h"

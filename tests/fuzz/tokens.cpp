@@ -2,7 +2,6 @@
 // Error.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/exif.h>
-#include <lockstep/data/files/json_tokens.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <cstddef>

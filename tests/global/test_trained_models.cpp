@@ -1,7 +1,7 @@
 // Whole models, trained by plans written by hand, are on a mesh what they are on one device.
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/mlp.h>
-#include <lockstep/models/resnet_cifar.h>
+#include <lockstep/models/resnet.h>
 
 #include "support/devices.h"
 #include "support/ranks.h"
@@ -37,7 +37,7 @@ TrainedModel resnet_model() {
   return {.name = "ResNet-20",
           .make = [] { return models::resnet20(10, 3); },
           .forward = [](torch::nn::Module& module,
-                        const torch::Tensor& in) { return dynamic_cast<models::CifarResNet&>(module).forward(in); },
+                        const torch::Tensor& in) { return dynamic_cast<models::Network&>(module).forward(in); },
           .inputs = torch::randn({5, 3, 12, 12}, torch::kDouble),
           .targets = torch::randint(10, {5}, torch::kLong)};
 }

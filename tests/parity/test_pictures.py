@@ -11,6 +11,7 @@ from pathlib import Path
 from parity_support import PROGRAMS
 
 import torch
+import torchvision.transforms as T
 import torchvision.transforms.functional as F
 from PIL import Image, ImageOps
 from torchvision.transforms import InterpolationMode
@@ -181,6 +182,161 @@ class Pictures(unittest.TestCase):
                 jobs.append({"name": name, "picture": str(self.png), "step": step, "value": str(value)})
                 expected[name] = function(chw, value).permute(1, 2, 0)
         self.expect_equal(jobs, expected)
+
+
+    def run_with_seeds(self, step, picture, jobs):
+        """The results of the jobs by name, and the seed of the step for each."""
+        results = self.run_jobs([{"picture": str(picture), "seed_of": step, **job} for job in jobs])
+        seeds = {job["name"]: results[job["name"] + ".seed"].item() % 2**64 for job in jobs}
+        return results, seeds
+
+    def test_rand_augment_is_that_of_torchvision_after_the_same_seed(self):
+        chw = F.pil_to_tensor(colours(61, 45))
+        kinds = {
+            "usual": ({}, {}),
+            "strong": ({"num_ops": 1, "magnitude": 30}, {"num_ops": 1, "magnitude": 30}),
+            "filled": ({"fill": 17, "num_magnitude_bins": 11}, {"fill": 17, "num_magnitude_bins": 11}),
+            "bilinear": ({"num_ops": 1, "interpolation": "bilinear", "fill": 40},
+                         {"num_ops": 1, "interpolation": T.InterpolationMode.BILINEAR, "fill": 40}),
+        }
+        jobs = [{"name": f"{kind} {i}", "index": i, "transforms": [{"rand_augment": options}]}
+                for kind, (options, _) in kinds.items() for i in range(60)]
+        results, seeds = self.run_with_seeds("rand_augment", self.png, jobs)
+        for name, seed in seeds.items():
+            with self.subTest(name):
+                torch.manual_seed(seed)
+                expected = T.RandAugment(**kinds[name.split()[0]][1])(chw).permute(1, 2, 0)
+                self.assertTrue(torch.equal(results[name], expected))
+
+    def assert_near(self, result, expected, most, share):
+        """Equal but for a share of the values, where versions of libtorch add in another order before they round."""
+        difference = (result.double() - expected.double()).abs()
+        self.assertLessEqual((difference > 0).double().mean().item(), share)
+        self.assertLessEqual(difference.max().item(), most)
+
+    def test_random_erasing_is_that_of_torchvision_after_the_same_seed(self):
+        chw = F.convert_image_dtype(F.pil_to_tensor(colours(61, 45)))
+        kinds = {
+            "usual": ({}, {}),
+            "large": ({"prob": 1, "scale": [0.5, 0.9], "value": [1, 2, 3]}, {"p": 1, "scale": (0.5, 0.9), "value": (1, 2, 3)}),
+            "noise": ({"prob": 0.9, "ratio": [1, 2], "noise": True}, {"p": 0.9, "ratio": (1, 2), "value": "random"}),
+        }
+        jobs = [{"name": f"{kind} {i}", "index": i, "transforms": ["to_tensor", {"random_erasing": options}]}
+                for kind, (options, _) in kinds.items() for i in range(30)]
+        results, seeds = self.run_with_seeds("random_erasing", self.png, jobs)
+        for name, seed in seeds.items():
+            with self.subTest(name):
+                torch.manual_seed(seed)
+                expected = T.RandomErasing(**kinds[name.split()[0]][1])(chw)
+                self.assertLessEqual((results[name] - expected).abs().max().item(), 1e-6 if name.startswith("noise") else 0)
+
+    def test_mixup_and_cutmix_are_those_of_torchvision_after_the_same_seed(self):
+        try:
+            from torchvision.transforms import v2
+        except ImportError:
+            self.skipTest("this torchvision has neither MixUp nor CutMix")
+        chw = F.convert_image_dtype(F.pil_to_tensor(colours(61, 45)))
+        copies = 5
+        batch = torch.stack([chw.roll([5 * i, 3 * i], [1, 2]) for i in range(copies)])
+        for step, kind in {"mixup": v2.MixUp, "cutmix": v2.CutMix}.items():
+            jobs = [{"name": f"{step} {alpha}", "copies": copies,
+                     "transforms": ["to_tensor", {step: {"alpha": alpha, "num_classes": 7}}]} for alpha in [0.2, 1, 4]]
+            results, seeds = self.run_with_seeds(step, self.png, jobs)
+            for name, seed in seeds.items():
+                with self.subTest(name):
+                    torch.manual_seed(seed)
+                    pictures, labels = kind(alpha=float(name.split()[1]), num_classes=7)(batch, torch.arange(copies))
+                    self.assertTrue(torch.equal(results[name], pictures))
+                    self.assertTrue(torch.equal(results[name + ".labels"], labels))
+
+    def test_crops_and_colours_are_those_of_torchvision_for_the_same_numbers(self):
+        chw = F.pil_to_tensor(colours(61, 45))
+        crop, strength = {"size": [20, 24]}, {"brightness": 0.4, "contrast": 0.3, "saturation": 0.5}
+        for step, options in [("random_resized_crop", crop), ("color_jitter", strength),
+                              ("color_jitter", {**strength, "hue": 0.1})]:
+            jobs = [{"name": f"{step} {i}", "index": i, "transforms": [{step: options}]} for i in range(30)]
+            results, seeds = self.run_with_seeds(step, self.png, jobs)
+            for name, seed in seeds.items():
+                with self.subTest(name, options=options):
+                    numbers = Stream(seed)
+                    if step == "color_jitter":
+                        # Four are drawn, whether there is a hue or not.
+                        with drawn_by(numbers, uniforms=[numbers.uniform() for _ in range(4)]):
+                            expected = T.ColorJitter(**options)(chw)
+                    else:
+                        transform = T.RandomResizedCrop([20, 24], antialias=False)
+                        with drawn_by(numbers):
+                            box = T.RandomResizedCrop.get_params(chw, transform.scale, transform.ratio)
+                        expected = F.resized_crop(chw, *box, [20, 24], InterpolationMode.BILINEAR, antialias=False)
+                    # Hue is cut to a whole number, and what comes after it makes differences larger.
+                    most, share = (6, 0.5) if "hue" in options else (1, 0.01)
+                    self.assert_near(results[name], expected.permute(1, 2, 0), most, share)
+
+
+BITS = 2**64 - 1
+STEP = 0x9E3779B97F4A7C15
+
+
+def mix64(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & BITS
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & BITS
+    return x ^ (x >> 31)
+
+
+class Stream:
+    """data::RandomStream of a step: SplitMix64."""
+
+    NAMED_STEP = 4
+
+    def __init__(self, seed):
+        self.state = mix64(mix64((seed + STEP) & BITS) ^ mix64((self.NAMED_STEP + STEP) & BITS))
+
+    def next(self):
+        self.state = (self.state + STEP) & BITS
+        return mix64(self.state)
+
+    def uniform(self):
+        return (self.next() >> 11) * 2.0**-53
+
+    def below(self, bound):
+        product = self.next() * bound
+        while product & BITS < (-bound) % 2**64 % bound:
+            product = self.next() * bound
+        return product >> 64
+
+
+class drawn_by:
+    """Within it, torchvision's transforms draw from the stream; `uniforms` are drawn first."""
+
+    def __init__(self, stream, uniforms=()):
+        self.stream, self.uniforms = stream, list(uniforms)
+
+    def __enter__(self):
+        T.transforms.torch = self
+
+    def __exit__(self, *_):
+        T.transforms.torch = torch
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+    def empty(self, _):
+        return self
+
+    def uniform_(self, low, high):
+        share = self.uniforms.pop(0) if self.uniforms else self.stream.uniform()
+        low, high = float(low), float(high)
+        return torch.tensor([low + (high - low) * share], dtype=torch.float64)
+
+    def randint(self, low, high, size):
+        return torch.tensor([low + self.stream.below(high - low)])
+
+    def randperm(self, count):
+        order = list(range(count))
+        for i in range(count - 1, 0, -1):
+            j = self.stream.below(i + 1)
+            order[i], order[j] = order[j], order[i]
+        return torch.tensor(order)
 
 
 def step_of(text):

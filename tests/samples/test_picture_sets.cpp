@@ -1,10 +1,7 @@
 // Pictures on disk as data sets: by folder, by list, in LMDB.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/samples/image_folder.h>
-#include <lockstep/samples/image_list.h>
-#include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/unlabelled_pictures.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -57,7 +57,7 @@ TEST(SmallPictureLists, ResizeToOneNumberKeepsTheRatio) {
 TEST(SmallPictureLists, UnknownTransform) {
   expect_refused("random_corp",
                  {"[data.train_transforms]", "'random_corp'", "did you mean 'random_crop'", "run.yaml:1"});
-  expect_refused("blur", {"'blur'", "random_crop, random_horizontal_flip"});
+  expect_refused("blur", {"'blur'", "random_crop, random_erasing, random_horizontal_flip"});
 }
 
 TEST(SmallPictureLists, UnknownArgument) {

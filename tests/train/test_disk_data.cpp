@@ -302,6 +302,14 @@ TEST_F(DiskData, AFolderOfPicturesTrainsAResNet) {
   mnist().run(2, config(yaml, "parts", {"train.steps=7"}));
   mnist().run(2, config(yaml, "parts"));
   EXPECT_EQ(result("parts")["params_sha256"], result("whole")["params_sha256"]);
+  const std::string mixed =
+      "data.train_transforms=[random_resized_crop: {size: 16}, rand_augment, to_tensor, normalize: "
+      "{mean: 0.5, std: 0.25}, random_erasing: {noise: true}, mixup, cutmix: {prob: 0.5}]";
+  mnist().run(2, config(yaml, "mixed", {mixed}));
+  mnist().run(2, config(yaml, "mixed_parts", {mixed, "train.steps=7"}));
+  mnist().run(2, config(yaml, "mixed_parts", {mixed}));
+  EXPECT_EQ(result("mixed_parts")["params_sha256"], result("mixed")["params_sha256"]);
+  EXPECT_NE(result("mixed")["params_sha256"], result("whole")["params_sha256"]);
 
   // A picture that is damaged ends the run on all ranks, or is counted on all ranks.
   write_bytes(root() / "train/dark/3.jpg", "no picture");

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/expect_error.h"
 
@@ -114,6 +115,33 @@ TEST(Loss, OfClassesWithWeightsIsTheMeanOfWeightedLosses) {
               ((1 - p).sqrt() * each * of_labels).mean().item<double>(), 1e-12);
   expect_error(ErrorKind::config, {"loss.class_weights", "2 numbers", "3 classes"},
                [&] { loss_named("focal", "class_weights: [1, 4]")(logits, labels); });
+}
+
+TEST(Loss, OfSharesIsTheLossesOfAllLabelsByTheirShares) {
+  torch::manual_seed(7);
+  const auto logits = torch::randn({8, 3}, torch::kDouble);
+  const auto shares = torch::rand({8, 3}, torch::kDouble).softmax(1);
+  const std::string smoothed = "label_smoothing: 0.1";
+  for (const auto& [name, keys] :
+       std::map<std::string, std::string>{{"cross_entropy", smoothed},
+                                          {"cross_entropy_expand", smoothed},
+                                          {"focal", smoothed + ", class_weights: [1, 4, 0]"}}) {
+    const auto loss = loss_named(name, keys);
+    double expected = 0;
+    for (std::int64_t n = 0; n < 8; ++n) {
+      for (std::int64_t c = 0; c < 3; ++c) {
+        const auto of_label = loss(logits.narrow(0, n, 1), torch::tensor({c}, torch::kLong));
+        expected += (shares[n][c] * of_label).item<double>() / 8;
+      }
+    }
+    EXPECT_NEAR(loss(logits, shares).item<double>(), expected, 1e-12) << name;
+    const auto fewer = shares.narrow(1, 0, 2);
+    EXPECT_NEAR(loss(logits, fewer).item<double>(), loss(logits, torch::constant_pad_nd(fewer, {0, 1})).item<double>(),
+                1e-12)
+        << "classes that are missing have no share";
+    if (name == "focal") continue;  // its weights are for three classes
+    expect_error(ErrorKind::config, {"model.num_classes", "[8, 3]"}, [&] { loss(logits.narrow(1, 0, 2), shares); });
+  }
 }
 
 TEST(Loss, OfBfloat16LogitsIsComputedInFloat32) {

@@ -131,6 +131,8 @@ TEST(Run, EverySwitchTrainsAConvolutionalNetwork) {
   EXPECT_NEAR(run("bfloat16", {"model.autocast=bfloat16"}), plain, 0.2);
   EXPECT_TRUE(std::isfinite(run("local_buffers", {"parallel.buffers=local"})));
   EXPECT_TRUE(std::isfinite(run("adamw", {"optimizer.name=adamw", "optimizer.lr=0.001"})));
+  const auto mixed = "data.train_transforms=[rand_augment, to_tensor, random_erasing, mixup: {alpha: 0.2}, cutmix]";
+  EXPECT_TRUE(std::isfinite(run("mixed", {mixed, "data.eval_transforms=[to_tensor]"})));
 }
 
 TEST(Run, ShowsTheLossLinesOfRankZeroOnTheConsole) {

@@ -156,6 +156,12 @@ std::shared_ptr<const Dataset> from_pictures(std::shared_ptr<const data::Picture
 using Transform = std::function<Sample(Sample sample, const Chance& chance)>;
 std::shared_ptr<const Dataset> mapped(std::shared_ptr<const Dataset> dataset, Transform transform);
 
+/// `dataset` whose batches, which have at least one sample, are changed by `transform`, by several threads at a time.
+/// Its Chance is that of the batch's first sample. A batch has the samples of one rank: the results depend on the
+/// number of ranks.
+using BatchTransform = std::function<Batch(Batch batch, const Chance& chance)>;
+std::shared_ptr<const Dataset> mapped_batches(std::shared_ptr<const Dataset> dataset, BatchTransform transform);
+
 // The interface of streams: data that is read in order, in shards, such as files of text. As a data set, each sample
 // goes to exactly one rank exactly once an epoch.
 //

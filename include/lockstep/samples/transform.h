@@ -52,6 +52,9 @@ struct TransformPart {
   /// Adds the step to the compiled form for pictures in memory, with equal results; false where that is not possible.
   /// Internal: empty for parts of users, whose lists run step by step.
   std::function<bool(const PartOptions&, const TransformStep&, data::PicturePlan&)> compile{};
+  /// Instead of `make`, for a transform of batches, such as mixup; in a list these follow all transforms of samples.
+  /// Called with the data set before its transforms.
+  std::function<BatchTransform(const PartOptions&, const TransformStep&, const Dataset&)> make_for_batches{};
 };
 
 /// The shipped transforms of pictures, with the numeric results of torchvision on tensors.
@@ -70,7 +73,8 @@ std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> datase
 /// hwc2chw]").
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset, std::string_view list);
 
-/// The list as one transform of samples of data sets that are not in memory; empty without any step. Errors as above.
+/// The list as one transform of samples of data sets that are not in memory, without its transforms of batches; empty
+/// without any step. Errors as above.
 Transform transforms_of(const ConfigNode& list, std::string_view what, const std::vector<TransformPart>& parts,
                         bool with_random = true);
 

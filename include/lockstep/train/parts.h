@@ -126,7 +126,7 @@ struct TaskPart {
 };
 
 /// From logits [N, C], floating, and labels [N], int64 in 0..C-1, to a scalar that autograd can follow: the mean over
-/// N.
+/// N. With the transforms mixup and cutmix the labels are shares of the classes, float32 [N, C].
 using ClassificationLoss = std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels)>;
 
 /// loss.name, of classifiers of pictures

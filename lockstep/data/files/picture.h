@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,5 +46,10 @@ Picture read_picture(const std::string& file, const DecodeOptions& options);
 bool has_picture_name(std::string_view file);
 /// The list of these extensions, for messages.
 std::string picture_endings();
+
+/// A suggestion for the name of a missing file: "; the folder has 'A.JPG'". Names differ by \ in place of /, by blanks
+/// around them, by the case of letters, or by how accents are written. Empty: there is no similar name. Looks at the
+/// first 10,000 files of the folder at most.
+std::string advice_on_missing(const std::filesystem::path& file);
 
 }  // namespace lockstep::data

@@ -1,16 +1,17 @@
 // The disk cache of numbers computed from a file: a header of 512 bytes (source, purpose), little-endian numbers.
 // One process computes them under an flock on the source, and the others poll.
+// Also random access to lines of a mapped file: from the nearest of every 32nd line's offset by a scan for line ends.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/data/files/prepared_file.h>
 
-#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include <fmt/format.h>
-
+#include <fcntl.h>
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lockstep::data {
 namespace {
@@ -103,6 +105,43 @@ PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::
   write_numbers(prepared, header_of(source, purpose, numbers.size()), numbers, key);
   if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
   fail(ErrorKind::data, key, "{} was changed while it was read; start again when it is complete", source.string());
+}
+
+namespace {
+
+constexpr std::int64_t kLinesApart = 32;
+
+std::string_view bytes_as_text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+std::vector<std::uint64_t> index_lines(std::string_view text) {
+  std::vector<std::uint64_t> index{0};
+  std::uint64_t lines = 0;
+  for (std::size_t begin = 0; begin < text.size(); ++lines) {
+    if (lines % kLinesApart == 0) index.push_back(begin);
+    begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+  }
+  index.front() = lines;
+  return index;
+}
+
+}  // namespace
+
+LineFile::LineFile(const std::filesystem::path& file, std::string_view key, const std::filesystem::path& cache,
+                   std::string_view cache_key)
+    : file_(file, key),
+      index_(prepare_numbers(file, cache / (file.filename().string() + ".lines"), "lines, every 32nd", cache_key,
+                             [this] { return index_lines(text()); })),
+      lines_(static_cast<std::int64_t>(index_.numbers().front())) {}
+
+std::string_view LineFile::text() const { return bytes_as_text(file_); }
+
+std::string_view LineFile::line(std::int64_t index) const {
+  const auto whole = text();
+  auto begin = static_cast<std::size_t>(index_.numbers()[static_cast<std::size_t>(1 + index / kLinesApart)]);
+  for (auto skipped = index % kLinesApart; skipped > 0; --skipped) begin = whole.find('\n', begin) + 1;
+  return whole.substr(begin, std::min(whole.find('\n', begin), whole.size()) - begin);
 }
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// Files that are computed once from a data file and stored beside it, such as an index of its lines.
+// Files that are computed once from a data file and stored beside it; and lines of a file by such an index of them.
 #pragma once
 
 #include <lockstep/base/atomic_file.h>
@@ -34,5 +34,27 @@ class PreparedNumbers {
 PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::filesystem::path& prepared,
                                 std::string_view purpose, std::string_view key,
                                 const std::function<std::vector<std::uint64_t>()>& make);
+
+/// The lines of a file, by an index of every 32nd, which is computed when the file is opened for the first time and
+/// kept in `cache` as NAME.lines (8 bytes for 32 lines). Thread-safe.
+class LineFile {
+ public:
+  /// Errors as of MappedFile with `key`, and of prepare_numbers with `cache_key`.
+  LineFile(const std::filesystem::path& file, std::string_view key, const std::filesystem::path& cache,
+           std::string_view cache_key);
+
+  /// A last line without a line end counts, an empty one after the last line end does not.
+  std::int64_t size() const { return lines_; }
+  /// Line `index`, from 0, without its end.
+  std::string_view line(std::int64_t index) const;
+  const std::string& name() const { return file_.name(); }
+
+ private:
+  std::string_view text() const;
+
+  MappedFile file_;
+  PreparedNumbers index_;  // the number of lines, then the offsets of lines 0, 32, 64, ...
+  std::int64_t lines_;
+};
 
 }  // namespace lockstep::data

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace lockstep::ocr {
@@ -40,13 +41,24 @@ at::Tensor& picture_in(Sample& sample) {
                                      : fmt::format("it is [{}] here", fmt::join(found->second.sizes(), ", ")));
 }
 
+/// nullopt for a picture to predict. Error(config) for a picture with a class instead of words.
+std::optional<Words> words_in(const Sample& sample) {
+  auto words = words_of(sample);
+  if (!words && sample.tensors.contains(samples::kLabels)) {
+    fail(ErrorKind::config, "transforms",
+         "a transform of text moves the words of a picture, and this data set has one class for each picture and no "
+         "words; use transforms without text_, or a data set such as data.name=text_boxes");
+  }
+  return words;
+}
+
 /// Changes picture and words of a sample; pictures to predict have no words.
 template <typename Change>
 Transform on_text(Change change) {
   return [change = std::move(change)](Sample sample, const Chance& chance) {
     auto& pixels = picture_in(sample);
     pixels = pixels.contiguous();
-    auto words = words_of(sample);
+    auto words = words_in(sample);
     TextPicture picture{to_mat(pixels), words.value_or(Words{})};
     change(picture, sample, chance);
     // A picture that does not change stays in the memory of its tensor.
@@ -203,7 +215,7 @@ Transform make_resize(const PartOptions& part, const TransformStep&) {
 
 Transform make_shrink_map(const PartOptions& part, const TransformStep&) {
   return [options = part.as<ShrinkOptions>()](Sample sample, const Chance&) {
-    auto words = words_of(sample);
+    auto words = words_in(sample);
     if (!words) return sample;
     const auto& picture = picture_in(sample);
     const auto map = shrink_map(*words, static_cast<int>(picture.size(0)), static_cast<int>(picture.size(1)), options);
@@ -216,7 +228,7 @@ Transform make_shrink_map(const PartOptions& part, const TransformStep&) {
 
 Transform make_border_map(const PartOptions& part, const TransformStep&) {
   return [options = part.as<BorderOptions>()](Sample sample, const Chance&) {
-    const auto words = words_of(sample);
+    const auto words = words_in(sample);
     if (!words) return sample;
     const auto& picture = picture_in(sample);
     const auto map = border_map(*words, static_cast<int>(picture.size(0)), static_cast<int>(picture.size(1)), options);

@@ -5,7 +5,7 @@
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/csv.h>
 #include <lockstep/data/files/mapped_file.h>
-#include <lockstep/samples/lmdb_pictures.h>
+#include <lockstep/samples/picture_sets.h>
 
 #include <fmt/format.h>
 

@@ -21,7 +21,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -46,8 +45,8 @@ models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batc
          config.model.name, config.data.name, samples::kPictures, samples::kFeatures);
   }
   const auto& input = input_of(batch);
-  const auto model = std::ranges::find(models::picture_models(), config.model.name, &models::PictureModel::name);
-  if (model != models::picture_models().end() && model->features > 0 && input.dim() != 4) {
+  const auto* model = models::find_picture_model(config.model.name);
+  if (model != nullptr && model->features > 0 && input.dim() != 4) {
     fail(ErrorKind::config, "model.name",
          "{} takes pictures [C, H, W], and a sample of data.name {} is [{}]; take model.name=mlp, or a data set of "
          "pictures",
@@ -82,6 +81,8 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
     const auto found = training.tensors.find(name);
     if (found == training.tensors.end()) continue;
     const auto& other = found->second;
+    const bool is_mixed = name == samples::kLabels && other.dim() == 2 && tensor.dim() == 1;  // mixup, cutmix
+    if (is_mixed) continue;
     if (tensor.dtype() == other.dtype() && tensor.dim() == other.dim()) continue;
     fail(ErrorKind::config, "data.eval_transforms",
          "makes `{}` {}, and data.train_transforms makes it {}; the model takes only one of the two: end both lists "
@@ -121,8 +122,11 @@ class ConfiguredData {
   }
 
   samples::Batch example() {
-    if (part_.shape) return picture_example();
-    if (part_.example && !train_list_.steps) return part_.example(data_options(config_.data, part_));
+    const auto of_pictures = part_.shape ? std::optional(picture_example()) : std::nullopt;
+    if (train_list_.of_batches.empty()) {
+      if (of_pictures) return *of_pictures;
+      if (part_.example && !train_list_.steps) return part_.example(data_options(config_.data, part_));
+    }
     return load(data::Split::train)->example();
   }
 
@@ -165,11 +169,6 @@ samples::Batch read_example(const std::function<samples::Batch()>& example) {
       .get();
 }
 
-bool has_stem(std::string_view name) {
-  const auto model = std::ranges::find(models::picture_models(), name, &models::PictureModel::name);
-  return model != models::picture_models().end() && model->has_stem;
-}
-
 /// "# note: ..." for a dry run, about pictures that the model's stem makes too small.
 std::string describe_stem(const RunConfig& config, const ModelPart& part, const samples::Batch& batch) {
   auto spec = model_spec(config, batch);
@@ -182,7 +181,7 @@ std::string describe_stem(const RunConfig& config, const ModelPart& part, const 
 void set_model(Program& program, const RunConfig& config) {
   const auto& part = model_part(config);
   if (part.task == kClassification) {
-    if (has_stem(part.name))
+    if (const auto* model = models::find_picture_model(part.name); model != nullptr && model->has_stem)
       program.describe_data = [config, part, example = program.example, before = program.describe_data] {
         return (before ? before() : "") + describe_stem(config, part, read_example(example));
       };

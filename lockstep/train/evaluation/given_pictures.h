@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/samples/dataset.h>
-#include <lockstep/samples/unlabelled_pictures.h>
+#include <lockstep/samples/picture_sets.h>
 #include <lockstep/train/config.h>
 
 #include <filesystem>

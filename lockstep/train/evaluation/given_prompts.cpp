@@ -4,7 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/json_tokens.h>
+#include <lockstep/data/files/token_file.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/train/keys/part_kinds.h>

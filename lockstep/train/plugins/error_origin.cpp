@@ -198,7 +198,9 @@ MetricPart part_with_error_origin(MetricPart part, const std::string& library) {
 }
 
 samples::TransformPart part_with_error_origin(samples::TransformPart part, const std::string& library) {
-  part.make = with_result_origin(std::move(part.make), name_of(library, "transform", part.name));
+  const auto who = name_of(library, "transform", part.name);
+  part.make = with_result_origin(std::move(part.make), who);
+  part.make_for_batches = with_result_origin(std::move(part.make_for_batches), who);
   return part;
 }
 

@@ -8,6 +8,8 @@
 
 #include <torch/torch.h>
 
+#include <fmt/ranges.h>
+
 #include <limits>
 #include <string>
 #include <utility>
@@ -16,13 +18,30 @@
 namespace lockstep::train {
 namespace {
 
-at::Tensor smoothed_targets(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+/// Shares of the classes instead of the number of one, such as those of mixup.
+bool are_shares(const at::Tensor& labels) { return labels.is_floating_point(); }
+
+/// [N, classes], floating.
+at::Tensor targets_of(const at::Tensor& logits, const at::Tensor& labels) {
   const auto classes = logits.size(1);
+  if (are_shares(labels)) {
+    if (labels.dim() != 2 || labels.size(1) > classes) {
+      fail(ErrorKind::config, "model.num_classes",
+           "is {}, and the labels of a batch are shares of classes with the shape [{}]; give at least as many classes",
+           classes, fmt::join(labels.sizes(), ", "));
+    }
+    const auto shares = labels.to(logits.scalar_type());
+    const auto missing = classes - labels.size(1);
+    return missing == 0 ? shares : torch::constant_pad_nd(shares, {0, missing});
+  }
   // Like torch::one_hot, but without its check of the values, because tensors of a planned step have no values.
-  const auto one_hot = torch::zeros({labels.size(0), classes}, labels.options())
-                           .scatter_(1, labels.unsqueeze(1), 1)
-                           .to(logits.scalar_type());
-  return one_hot * (1.0 - smoothing) + smoothing / static_cast<double>(classes);
+  return torch::zeros({labels.size(0), classes}, labels.options())
+      .scatter_(1, labels.unsqueeze(1), 1)
+      .to(logits.scalar_type());
+}
+
+at::Tensor smoothed_targets(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  return targets_of(logits, labels) * (1.0 - smoothing) + smoothing / static_cast<double>(logits.size(1));
 }
 
 at::Tensor expanded(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
@@ -39,6 +58,7 @@ constexpr double kMostGamma = 100;
 // depend on values, and tensors of a planned step have no values.
 at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto log_p = logits.log_softmax(1);
+  if (are_shares(labels)) return -(smoothed_targets(logits, labels, smoothing) * log_p).sum(1).mean();
   const auto of_labels = torch::nll_loss(log_p, labels);
   return smoothing > 0 ? (1.0 - smoothing) * of_labels - smoothing * log_p.mean() : of_labels;
 }
@@ -72,24 +92,45 @@ at::Tensor weights_of(const at::Tensor& labels, const std::vector<double>& weigh
   return sum;
 }
 
-/// The mean over the samples, not over their weights: so it is the same on any number of ranks.
-at::Tensor weighted_mean(const at::Tensor& losses, const at::Tensor& labels, std::int64_t classes,
-                         const std::vector<double>& weights) {
-  if (weights.empty()) return losses.mean();
-  if (std::ssize(weights) != classes) {
-    fail(ErrorKind::config, "loss.class_weights", "has {} numbers, and the model {} classes (model.num_classes)",
-         weights.size(), classes);
+void require_weights(const std::vector<double>& weights, std::int64_t classes) {
+  if (weights.empty() || std::ssize(weights) == classes) return;
+  fail(ErrorKind::config, "loss.class_weights", "has {} numbers, and the model {} classes (model.num_classes)",
+       weights.size(), classes);
+}
+
+/// The loss of each sample. The means are over the samples, not over their weights: so they are the same on any number
+/// of ranks.
+at::Tensor focal_losses(const at::Tensor& log_p, const at::Tensor& labels, double smoothing,
+                        const FocalOptions& options) {
+  const auto of_labels = torch::nll_loss(log_p, labels, {}, at::Reduction::None);
+  auto losses = options.gamma > 0 ? of_labels * (1.0 - (-of_labels).exp()).clamp_min(0).pow(options.gamma) : of_labels;
+  if (smoothing > 0) losses = (1.0 - smoothing) * losses - smoothing * log_p.mean(1);
+  if (options.class_weights.empty()) return losses;
+  return losses * weights_of(labels, options.class_weights, losses.scalar_type());
+}
+
+/// The same for shares of classes: the sum of the losses of all labels by their shares.
+at::Tensor mixed_focal_losses(const at::Tensor& log_p, const at::Tensor& shares, double smoothing,
+                              const FocalOptions& options) {
+  auto losses = options.gamma > 0 ? -log_p * (1.0 - log_p.exp()).clamp_min(0).pow(options.gamma) : -log_p;
+  if (smoothing > 0) losses = (1.0 - smoothing) * losses - smoothing * log_p.mean(1, /*keepdim=*/true);
+  losses = losses * shares;
+  const auto& weights = options.class_weights;
+  if (weights.empty()) return losses.sum(1);
+  auto sum = losses.select(1, 0) * weights.front();
+  for (std::size_t c = 1; c < weights.size(); ++c) {
+    sum = sum + losses.select(1, static_cast<std::int64_t>(c)) * weights[c];
   }
-  return (losses * weights_of(labels, weights, losses.scalar_type())).mean();
+  return sum;
 }
 
 at::Tensor focal(const at::Tensor& logits, const at::Tensor& labels, double smoothing, const FocalOptions& options) {
   const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
   const auto log_p = wide.log_softmax(1);
-  const auto of_labels = torch::nll_loss(log_p, labels, {}, at::Reduction::None);
-  auto losses = options.gamma > 0 ? of_labels * (1.0 - (-of_labels).exp()).clamp_min(0).pow(options.gamma) : of_labels;
-  if (smoothing > 0) losses = (1.0 - smoothing) * losses - smoothing * log_p.mean(1);
-  return weighted_mean(losses, labels, logits.size(1), options.class_weights);
+  require_weights(options.class_weights, logits.size(1));
+  const auto losses = are_shares(labels) ? mixed_focal_losses(log_p, targets_of(wide, labels), smoothing, options)
+                                         : focal_losses(log_p, labels, smoothing, options);
+  return losses.mean();
 }
 
 class Classification final : public Task {
@@ -101,8 +142,8 @@ class Classification final : public Task {
     const auto logits = logits_of(model, batch);
     Outcome outcome{.loss = loss_of(logits, labels, batch)};
     outcome.output = logits;
-    outcome.target = labels;
-    if (measures) outcome.sums.emplace("accuracy", sum_of(logits.argmax(1) == labels));
+    outcome.target = are_shares(labels) && measures ? labels.argmax(1) : labels;
+    if (measures) outcome.sums.emplace("accuracy", sum_of(logits.argmax(1) == outcome.target));
     return outcome;
   }
 
@@ -129,7 +170,7 @@ class Classification final : public Task {
     try {
       return loss_(logits, labels);
     } catch (const c10::Error&) {
-      require_in_range(batch, samples::kLabels, logits.size(1), "model.num_classes");
+      if (!are_shares(labels)) require_in_range(batch, samples::kLabels, logits.size(1), "model.num_classes");
       throw;
     }
   }

@@ -16,9 +16,10 @@ enum class LossKind {
   cross_entropy_expand,  ///< the same formula built of primitive operations, so that a planner can split each
 };
 
-/// Mean over the batch of the cross entropy between logits [N, C] (floating) and labels [N] (int64, 0..C-1), as a
-/// scalar that autograd can follow. With smoothing s the target of a picture is 1 - s + s/C for its label and s/C for
-/// every other class (Szegedy et al. 2016, section 7). Computed in float32 at least.
+/// Mean over the batch of the cross entropy between logits [N, C] (floating) and labels [N] (int64, 0..C-1), or shares
+/// of the classes [N, C] (floating; fewer classes: the others have none), as a scalar that autograd can follow. With
+/// smoothing s the target of a picture is 1 - s + s/C for its label and s/C for every other class (Szegedy et al. 2016,
+/// section 7). Computed in float32 at least.
 ///
 /// The expanded form is p = softmax(logits) with the row maximum subtracted first, then -mean(sum(target * log p)).
 /// A p that underflows is taken as the smallest normal float32, where log p alone would turn 0 * -inf into NaN.

@@ -3,7 +3,7 @@
 #include <lockstep/data/files/csv.h>
 #include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/mapped_file.h>
-#include <lockstep/data/files/missing_file.h>
+#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <gmock/gmock.h>

@@ -207,6 +207,17 @@ TEST(TextTransforms, WorkOnPicturesWithoutWords) {
   EXPECT_FALSE(after.tensors.contains(ocr::kTextMap));
 }
 
+TEST(TextTransforms, RefusePicturesWithAClassInsteadOfWords) {
+  Sample classified;
+  classified.tensors.emplace(samples::kPictures, torch::zeros({32, 32, 3}, torch::kByte));
+  classified.tensors.emplace(samples::kLabels, torch::tensor(3));
+  for (const auto* list :
+       {"[text_resize: {size: [32, 64]}]", "[text_random_flip]", "[text_shrink_map]", "[text_border_map]"}) {
+    expect_error(ErrorKind::config, {"[steps]", "one class for each picture", "data.name=text_boxes"},
+                 [&] { list_of(list)(classified, Chance(0, 0, 0)); });
+  }
+}
+
 TEST(TextTransforms, RefuseValuesThatCannotBe) {
   expect_error(ErrorKind::config, {"least < end"}, [] { list_of("[text_random_rotate: {degrees: [5, 5]}]"); });
   expect_error(ErrorKind::config, {"range"}, [] { list_of("[text_random_scale: {range: [3, 1]}]"); });

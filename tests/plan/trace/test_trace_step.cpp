@@ -3,7 +3,7 @@
 #include <lockstep/compat/attention.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/mlp.h>
-#include <lockstep/models/resnet_cifar.h>
+#include <lockstep/models/resnet.h>
 #include <lockstep/plan/trace/trace_step.h>
 
 #include "real_step.h"

@@ -1,10 +1,12 @@
-// From Criteo's cells to rows of embedding tables: 39 rows and weights for each line.
+// Criteo's data of clicks: lines of a label, 13 whole numbers and 26 categories, separated by TAB, and the rows of
+// embedding tables of each line.
 #pragma once
 
-#include <lockstep/data/criteo_format.h>
-#include <lockstep/data/files/line_file.h>
+#include <lockstep/base/error.h>
 #include <lockstep/data/files/prepared_file.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,6 +15,27 @@
 #include <string_view>
 
 namespace lockstep::data {
+
+inline constexpr std::size_t kCriteoNumbers = 13;
+inline constexpr std::size_t kCriteoCategories = 26;
+inline constexpr std::size_t kCriteoFields = kCriteoNumbers + kCriteoCategories;
+inline constexpr std::string_view kCriteoTrain = "train.txt";
+inline constexpr std::string_view kCriteoTest = "test.txt";
+
+/// Categories of each column in the set of Kaggle's competition.
+inline constexpr std::array<std::int64_t, kCriteoCategories> kCriteoCardinalities{
+    1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
+    27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
+
+struct CriteoRow {
+  bool clicked = false;
+  std::array<std::optional<std::int64_t>, kCriteoNumbers> numbers{};
+  std::array<std::optional<std::uint32_t>, kCriteoCategories> categories{};
+};
+
+/// A line without its end. Error(data) at `position`, with the column from 1, for anything but a label 0 or 1, whole
+/// numbers (or nothing) and eight hexadecimal digits (or nothing).
+CriteoRow parse_criteo_line(std::string_view line, const FilePosition& position);
 
 /// Rows of the table, in this order:
 ///   0 .. 12    a number of each column: its weight is signed_log of the number
