@@ -3,16 +3,16 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/state/checkpoint_writer.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/callbacks/callback_points.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>
-#include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
 
 #include <chrono>

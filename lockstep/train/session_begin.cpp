@@ -6,8 +6,8 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/planned_run.h>
 #include <lockstep/train/modes/run_model.h>
-#include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>

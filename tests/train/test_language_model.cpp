@@ -5,7 +5,6 @@
 #include <lockstep/samples/text.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/tasks/language_modelling.h>
-#include <lockstep/train/tasks/sampling.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

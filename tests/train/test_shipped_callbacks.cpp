@@ -6,7 +6,7 @@
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/program.h>
 #include <torch/torch.h>
 

@@ -4,7 +4,6 @@
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/strategy_file.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/optimizer.h>
 
 #include <torch/torch.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/plan/search/search.h>
-#include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/modes/planned_run.h>
 #include <lockstep/train/program.h>
 
 namespace lockstep::train {

@@ -226,4 +226,10 @@ BatchLayout batch_layout(const ParallelConfig& config, const MeshLayout& mesh) {
   return batch_layout(config.dataset_strategy, mesh);
 }
 
+std::vector<std::string> names_in(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
+  return names;
+}
+
 }  // namespace lockstep::train

@@ -5,6 +5,7 @@
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/parts.h>
 
 #include <map>
@@ -53,5 +54,8 @@ struct BatchLayout {
 
 /// Error(config) with file and line for a parallel.dataset_strategy without matching axes of this mesh.
 BatchLayout batch_layout(const ParallelConfig& config, const MeshLayout& mesh);
+
+/// The names of the parameters and buffers.
+std::vector<std::string> names_in(const torch::nn::Module& module);
 
 }  // namespace lockstep::train

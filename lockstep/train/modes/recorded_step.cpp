@@ -3,7 +3,7 @@
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>
-#include <lockstep/train/served/served_parameters.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <torch/torch.h>
 

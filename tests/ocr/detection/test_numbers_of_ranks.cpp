@@ -4,7 +4,7 @@
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/run.h>
 #include <torch/torch.h>
 
