@@ -133,7 +133,7 @@ class MirroredRun final : public ParallelRun, private StepView {
   }
 
   StepLosses step(const StepRequest& request, samples::Batches& batches) override {
-    if (recorded_ && !recorded_->why_not()) return recorded_->run(request, batches);
+    if (recorded_ && !recorded_->why_not()) return take_step(*recorded_, request, batches);
     StepRequest own = request;
     if (is_one_batch_) own.want_global_loss = true;
     if (ring_) watch_step(own, *ring_);
@@ -300,7 +300,7 @@ class MirroredRun final : public ParallelRun, private StepView {
   DataParallel parallel_;
   std::optional<ServedTables> tables_;  ///< on parameter servers
   Updater updater_;
-  std::optional<RecordedStep> recorded_;  ///< in place of this view
+  std::optional<RecordedStep> recorded_;  ///< the view in place of this one
   std::optional<std::string> why_not_recorded_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks
   double clip_norm_;                ///< 0 leaves the gradients as they are

@@ -84,7 +84,7 @@ struct StepSums {
   double items = 0;
 };
 
-/// What differs in a step between the views: mirrored_run.cpp and global_run.cpp.
+/// What differs in a step between the views: mirrored_run.cpp, global_run.cpp and recorded_step.h.
 class StepView {
  public:
   virtual ~StepView() = default;
