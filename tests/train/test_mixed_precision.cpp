@@ -6,7 +6,7 @@
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
