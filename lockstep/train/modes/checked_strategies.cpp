@@ -252,6 +252,21 @@ bool has_strategies(const ParallelConfig& config) {
   return is_given(config.strategy) || is_given(config.dataset_strategy);
 }
 
+/// The names in parallel.shard, before data is loaded and ranks exchange weights. A module that cannot be made without
+/// memory is checked when the session has made it.
+void check_shard(const RunConfig& config, const Program& program, int devices) {
+  if (!is_given(config.parallel.shard)) return;
+  std::optional<ModelFacts> facts;
+  try {
+    facts = facts_of(config, program);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    return;
+  }
+  whole_plan(config.parallel, mesh_layout(config.parallel, devices), facts->names);
+}
+
 /// Names for the axes of a mesh that has none yet: strategies divide the batch along the first axis, and other
 /// dimensions of layers along the last axis.
 std::vector<std::string> likely_names(std::size_t axes) {
@@ -299,7 +314,11 @@ void require_a_mesh(const plan::SearchOptions& options, const RunConfig& config,
 }  // namespace
 
 RunConfig with_checked_strategies(const RunConfig& config, const Program& program, int devices) {
-  if (!is_global_mode(config.parallel) || !has_strategies(config.parallel)) return config;
+  if (!is_global_mode(config.parallel)) return config;
+  if (!has_strategies(config.parallel)) {
+    check_shard(config, program, devices);
+    return config;
+  }
   RunConfig checked = config;
   auto& parallel = checked.parallel;
   const auto mesh = mesh_layout(parallel, devices);
@@ -332,7 +351,10 @@ PlannedSearch planned_search(const RunConfig& config, const Program& program, in
   const auto samples = samples_of_step(config, devices);
   PlannedSearch search{.step = trace_run(config, program, samples),
                        .options = search_options(config.parallel, devices)};
-  if (!has_strategies(config.parallel)) return search;
+  if (!has_strategies(config.parallel)) {
+    check_shard(config, program, devices);
+    return search;
+  }
   auto parallel = config.parallel;
   if (is_given(parallel.dataset_strategy)) {
     const auto inputs = inputs_of_step(program, samples);

@@ -34,7 +34,8 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh);
 Placements read_placements(const ConfigNode& node, const MeshLayout& mesh, const std::string& key);
 
 /// parallel.shard and the layers of parallel.strategy (strategies.h) for a model whose parameters have these names.
-/// Error(config) when both place the same parameter in different ways.
+/// Error(config) with file and line for a name or pattern of parallel.shard that fits none of them, and when both place
+/// the same parameter in different ways.
 ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names);
 
 /// Axes of more than one rank along which nothing is divided, so that all their ranks compute the same.
