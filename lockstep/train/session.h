@@ -86,7 +86,10 @@ class Session final : private RunView {
   void ask_to_stop(std::string reason) override;
   void ask_to_save() override { asked_.save = true; }
   void ask_to_evaluate() override { asked_.evaluate = true; }
-  void evaluate_with(NamedTensors parameters) override { evaluated_ = std::move(parameters); }
+  void evaluate_with(NamedTensors parameters, std::string name) override {
+    evaluated_ = std::move(parameters);
+    evaluated_name_ = std::move(name);
+  }
   std::filesystem::path save_checkpoint(const std::filesystem::path& folder) override;
   NamedTensors weights() const override { return model_state(); }
   void tell(std::string_view line) const override { train::tell(console_, line); }
@@ -166,6 +169,7 @@ class Session final : private RunView {
   std::optional<double> loss_;
   std::optional<StepReport> sink_;  ///< the steps of the current sink so far
   NamedTensors evaluated_;          ///< values that replace the model's in an evaluation
+  std::string evaluated_name_;      ///< of these values, for users
   NamedTensors saved_callbacks_;    ///< of the state from which this session continues, until train()
   std::unique_ptr<CallbackPoints> points_;
   std::unique_ptr<ParallelRun> parallel_;

@@ -189,9 +189,11 @@ TEST(EpochLog, TimeThroughputAndEvaluation) {
   log.after_epoch(run, {.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
   log.after_evaluation(
       run, {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
+  log.after_evaluation(run, {.epoch = 3, .loss = 0.5, .samples = 10, .weights = "the average of the weights (ema)"});
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s, lr 0.5\n"
-            "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");
+            "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n"
+            "evaluation after epoch 3: loss 0.5000 with the average of the weights (ema) (10 samples in 0.0 s)\n");
 }
 
 TEST(Metrics, OneObjectALineWithTheRateSinceTheLineBefore) {

@@ -79,7 +79,7 @@ class WeightAverage final : public Callback {
   }
 
   void before_evaluation(RunView& run) override {
-    if (options_.evaluate) run.evaluate_with(average_);
+    if (options_.evaluate) run.evaluate_with(average_, kAverageWords);
   }
 
   void after_run(RunView& run) override {

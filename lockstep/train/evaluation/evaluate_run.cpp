@@ -7,6 +7,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
@@ -270,6 +271,7 @@ Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Grou
   if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");
   const auto batches = data->batches(measured.device());
   auto evaluation = measured.run().evaluate(*batches);
+  if (weights == nullptr && given.model.weights && given.model.weights_average) evaluation.weights = kAverageWords;
   measured.tell(
       fmt::format("{} ({} samples in {:.1f} s)", values_text(evaluation), evaluation.samples, evaluation.seconds));
   if (!evaluation.shown.empty()) measured.tell(evaluation.shown);
