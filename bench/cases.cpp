@@ -4,7 +4,7 @@
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/train/modes/autocast.h>
+#include <lockstep/train/modes/forward.h>
 
 namespace lockstep::bench {
 namespace {

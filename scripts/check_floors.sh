@@ -38,9 +38,15 @@ folders_of() {
   if [[ -d "include/lockstep/$1" ]]; then folders+=("include/lockstep/$1"); fi
 }
 
-# The floors inside train/, from the lowest; "." is the files of the folder itself. A folder may include those on lower floors.
-train_floors=("keys viewers" "plugins resources" "tasks" "checkpoint" "output" "optimizer recovery" "served" "modes"
-  "callbacks" "configuration" "." "evaluation")
+# The floors inside rooms, from the lowest: folders, and files of the room's own folder without their endings. Each may
+# include those on lower floors.
+declare -A inner_floors=(
+  [state]="tensors recovery_choice safetensors_header; safetensors; pth sharded; saved_checkpoint; checkpoint_folder;
+    resume; kept_state weights_file"
+  [train]="keys viewers named_tensors task; plugins resources stop_signals; tasks; checkpoint; output;
+    optimizer recovery run_lock; served; modes; callbacks; configuration parts; server_role; run_group session;
+    session_begin session_view result; run; evaluation"
+)
 
 status=0
 for room in "${!may_include[@]}"; do
@@ -55,23 +61,31 @@ for room in "${!may_include[@]}"; do
     fi
   done < <(grep -rnE '#include <lockstep/[a-z_]+/' "${folders[@]}" --include='*.h' --include='*.cpp' || true)
 done
-declare -A floor_of
-for i in "${!train_floors[@]}"; do
-  for folder in ${train_floors[i]}; do floor_of[$folder]=$i; done
+# A folder of a room, or the file in the room's own folder, without its ending.
+place_in_room() {
+  place=${1%.*}
+  if [[ "$1" == */* ]]; then place=${1%%/*}; fi
+}
+for room in "${!inner_floors[@]}"; do
+  declare -A floor_of=()
+  floor=0
+  for place in ${inner_floors[$room]}; do
+    floor_of[${place%;}]=$floor
+    if [[ "$place" == *";" ]]; then floor=$((floor + 1)); fi
+  done
+  while IFS=: read -r file line text; do
+    target=${text#*<lockstep/"$room"/}
+    target=${target%%>*}
+    [[ -f "lockstep/$room/$target" ]] || continue  # a public header, below all floors
+    place_in_room "$target" && to=$place
+    place_in_room "${file#lockstep/"$room"/}" && from=$place
+    [[ "$from" == "$to" ]] && continue
+    if [[ -z "${floor_of[$from]:-}" || -z "${floor_of[$to]:-}" ]] || ((floor_of[$from] <= floor_of[$to])); then
+      echo "$file:$line: $room/$from may not include $room/$to (the floors: ${inner_floors[$room]})" >&2
+      status=1
+    fi
+  done < <(grep -rnE "#include <lockstep/$room/" "lockstep/$room" --include='*.h' --include='*.cpp')
 done
-while IFS=: read -r file line text; do
-  from=${file#lockstep/train/}
-  to=${text#*<lockstep/train/}
-  to=${to%%>*}
-  [[ -f "lockstep/train/$to" ]] || continue  # a public header, below all floors
-  if [[ "$from" == */* ]]; then from=${from%%/*}; else from=.; fi
-  if [[ "$to" == */* ]]; then to=${to%%/*}; else to=.; fi
-  [[ "$from" == "$to" ]] && continue
-  if [[ -z "${floor_of[$from]:-}" || -z "${floor_of[$to]:-}" ]] || ((floor_of[$from] <= floor_of[$to])); then
-    echo "$file:$line: train/$from may not include train/$to (the floors: ${train_floors[*]})" >&2
-    status=1
-  fi
-done < <(grep -rnE '#include <lockstep/train/' lockstep/train --include='*.h' --include='*.cpp')
 for room in "${torch_free[@]}"; do
   folders_of "$room"
   if grep -rnE '#include <(torch|ATen|c10)/' "${folders[@]}"; then

@@ -26,8 +26,8 @@ sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_w
   data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/lmdb data/files/mapped_file data/files/picture
   data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
   rows/initial_row parameter_servers/partition parameter_servers/wire
-  state/pth/archive state/pth/mindspore state/pth/old_archive state/pth/pickle state/pth/state_dict state/pth/zip_entries
-  state/shard_index train/plugins/shared_library)
+  state/pth/archive state/pth/mindspore state/pth/pickle state/pth/state_dict state/pth/zip_entries
+  state/safetensors_header train/plugins/shared_library)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
   [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/membership lockstep/net lockstep/parameter_servers lockstep/state lockstep/train/plugins tests/fuzz -name '*.h' -newer "$1" -print -quit) ]] ||

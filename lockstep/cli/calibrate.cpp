@@ -8,7 +8,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/measure/spread.h>
-#include <lockstep/train/modes/autocast.h>
+#include <lockstep/train/modes/forward.h>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/sharded/rewrite.h>
 #include <lockstep/train/checkpoint/run_folder.h>

@@ -16,9 +16,7 @@
 #include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
-#include <lockstep/train/modes/planned_gpt.h>
-#include <lockstep/train/modes/planned_step.h>
-#include <lockstep/train/modes/planned_tables.h>
+#include <lockstep/train/modes/planned_run.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -10,11 +10,9 @@
 #include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/class_names.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/evaluation/given_pictures.h>
-#include <lockstep/train/evaluation/given_prompts.h>
+#include <lockstep/train/evaluation/given_samples.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>

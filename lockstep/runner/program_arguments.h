@@ -1,7 +1,7 @@
-// The command line of a training program.
+// The command line of a training program, with the flags of MMEngine's and MindOCR's training scripts beside ours
+// (docs/coming_from.md).
 #pragma once
 
-#include <lockstep/runner/foreign_arguments.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/world/start.h>
@@ -14,6 +14,17 @@ class App;
 }
 
 namespace lockstep::runner {
+
+/// The flags of MMEngine's and MindOCR's scripts.
+struct ForeignArguments {
+  std::vector<std::string> options;  ///< KEY=VALUE
+  std::string work_dir;
+  std::vector<std::string> resume;  ///< nothing, or one file, or a KEY=VALUE that follows the flag
+  bool resumes = false;
+  bool scales_lr = false;
+  std::string local_rank;        ///< ignored: the rank is read from the environment
+  bool ignores_unknown = false;  ///< unknown arguments, which a platform may add, are ignored with a warning
+};
 
 struct ProgramArguments {
   std::string config;  ///< empty: no file
@@ -37,12 +48,6 @@ std::vector<std::string> all_overrides(const ProgramArguments& arguments);
 
 /// Prints the output of --list and --help-keys, with the plugins of --config; false when neither is given.
 bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults);
-
-/// Every key that this configuration can have, with type, range and default.
-void print_keys(const train::RunConfig& config);
-
-/// The names of `kind`'s parts, such as models, with one line about each. Error(invalid_argument) for another kind.
-void print_parts(const train::Parts& parts, const std::string& kind);
 
 /// Error(invalid_argument) for the name of a YAML file in place of KEY=VALUE.
 void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command);

@@ -1,4 +1,4 @@
-// The choice between a dry run, which prints the process's role and the plan, and an action of a Trainer.
+// The role of a process, and the choice between a dry run, which prints it and the plan, and an action of a Trainer.
 #include <lockstep/cluster/failure.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/scheduler_role.h>
@@ -17,6 +17,16 @@
 namespace lockstep::runner {
 namespace {
 
+StartOptions start_options(const train::RunConfig& config, const ProgramStart& start) {
+  StartOptions options;
+  options.launcher = start.launcher;
+  options.nodes = train::node_list_of(config.parallel);
+  options.arguments = start.init;
+  options.devices_per_node = options.nodes.devices_per_node;
+  options.cluster = train::cluster_of(config);
+  return options;
+}
+
 void print_dry_run(const std::string& process, const train::RunConfig& given, const train::Program& parts, int ranks) {
   fmt::print("{}\n\n{}\n", process, train::describe_run(given, parts));
   if (ranks <= 0) return;
@@ -30,6 +40,12 @@ void print_dry_run(const std::string& process, const train::RunConfig& given, co
 }
 
 }  // namespace
+
+Start find_start(const train::RunConfig& config, const ProgramStart& start) {
+  return detect_start(start_options(config, start));
+}
+
+std::string conclusion(const Start& start) { return start.ranks > 1 ? describe(start) : describe(start.world); }
 
 void just_train(Trainer& trainer) { trainer.train(); }
 

@@ -9,7 +9,6 @@
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
-#include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
@@ -25,16 +24,6 @@
 
 namespace lockstep {
 namespace {
-
-StartOptions start_options(const train::RunConfig& config, const runner::ProgramStart& start) {
-  StartOptions options;
-  options.launcher = start.launcher;
-  options.nodes = train::node_list_of(config.parallel);
-  options.arguments = start.init;
-  options.devices_per_node = options.nodes.devices_per_node;
-  options.cluster = train::cluster_of(config);
-  return options;
-}
 
 /// The command that started this process, for programs that do not set one.
 std::vector<std::string> own_command() {
@@ -71,12 +60,6 @@ int exit_code_of(const train::RunResult& result) {
 }
 
 }  // namespace
-
-Start runner::find_start(const train::RunConfig& config, const ProgramStart& start) {
-  return detect_start(start_options(config, start));
-}
-
-std::string runner::conclusion(const Start& start) { return start.ranks > 1 ? describe(start) : describe(start.world); }
 
 struct Trainer::State {
   std::function<train::Program()> make;

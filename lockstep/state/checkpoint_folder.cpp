@@ -1,19 +1,27 @@
 // A checkpoint folder's entries: names by step, removal by rename first, and the search for the newest intact one;
 // damaged checkpoints are renamed to .damaged, and only after an intact one is found. best.json names the best of
-// several.
+// several. In a save all ranks write their parts, then rank 0 renames the folder to its place.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/state/checkpoint_folder.h>
 
 #include <ATen/core/Tensor.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <torch/torch.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 namespace lockstep::state {
 namespace {
@@ -97,6 +105,24 @@ void remove_checkpoint(fs::path path) {
   if (failed) fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", path.string(), failed.message());
 }
 
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_with(std::string_view what, const fs::path& path, int error) {
+  fail(ErrorKind::io, "checkpoint", "cannot {} {}: {}", what, path.string(), std::generic_category().message(error));
+}
+
+void write_entries_to_disk(const fs::path& folder) {
+  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) fail_with("open", folder, errno);
+  if (::fsync(opened.get()) != 0) fail_with("write to disk", folder, errno);
+}
+
+/// Removes all but the newest `keep`. Error(io).
+void remove_all_but(const fs::path& folder, std::int64_t keep) {
+  const auto files = list_checkpoints(folder);
+  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].path);
+}
+
 }  // namespace
 
 std::vector<CheckpointFile> list_checkpoints(const fs::path& folder) {
@@ -130,11 +156,6 @@ void remove_remains(const fs::path& folder) noexcept {
     }
   }
   for (const auto& path : remains) fs::remove_all(path, failed);
-}
-
-void remove_all_but(const fs::path& folder, std::int64_t keep) {
-  const auto files = list_checkpoints(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].path);
 }
 
 std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
@@ -179,6 +200,58 @@ std::optional<BestCheckpoint> noted_best(const std::filesystem::path& folder) {
   return BestCheckpoint{.name = json["checkpoint"],
                         .metric = json["metric"],
                         .value = std::strtod(json["value"].get_ref<const std::string&>().c_str(), nullptr)};
+}
+
+CheckpointWriter::CheckpointWriter(const WriterOptions& options, fs::path folder, const Group& group)
+    : options_(options), folder_(std::move(folder)), group_(group) {}
+
+void CheckpointWriter::save(std::int64_t step, const std::string& record, SavedState tensors) {
+  finish();
+  step_ = step;
+  auto place = checkpoint_path(folder_, step_);
+  if (group_.rank() == 0) {  // before any rank writes
+    remove_remains(folder_);
+    std::error_code unknown;
+    if (!fs::exists(place, unknown)) place = unfinished_path(folder_, step_);
+  }
+  save_ = std::make_unique<ShardedSave>(place, std::move(tensors),
+                                        SavedMetadata{{kVersionKey, kVersion}, {kRecordKey, record}},
+                                        options_.async ? SavedValues::copied : SavedValues::in_place);
+  writing_ = std::async(options_.async ? std::launch::async : std::launch::deferred,
+                        [writes = save_.get()] { writes->write(); });
+  if (!options_.async) finish();
+}
+
+bool CheckpointWriter::is_writing() const {
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+}
+
+void CheckpointWriter::finish() {
+  const auto save = std::move(save_);
+  if (writing_.valid()) writing_.get();
+  if (save) save->commit([this] { publish(step_); });
+}
+
+void CheckpointWriter::finish_run() {
+  finish();
+  if (group_.rank() != 0) return;
+  try {
+    remove_remains(folder_);
+    remove_all_but(folder_, options_.keep);
+  } catch (const Error& error) {
+    log_warning("{}", error.what());
+  }
+}
+
+void CheckpointWriter::publish(std::int64_t step) const {
+  const auto place = checkpoint_path(folder_, step), parts = unfinished_path(folder_, step);
+  std::error_code failed;
+  if (!fs::exists(place, failed)) {
+    fs::rename(parts, place, failed);
+    if (failed) fail_with("make the checkpoint", place, failed.value());
+    write_entries_to_disk(folder_);
+  }
+  remove_all_but(folder_, options_.keep);
 }
 
 }  // namespace lockstep::state

@@ -1,10 +1,10 @@
-// The search for a resume point: rank 0 chooses and verifies a checkpoint, then sends its errors and the path to all
-// ranks; ranks with the same fingerprint read it from disk, otherwise rank 0 sends the whole state.
+// Reading a state from memory or files by boxes; the choice of a checkpoint by rank 0, and its tensors on all ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/resume.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/tensors.h>
 
 #include <fmt/format.h>
@@ -12,9 +12,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::state {
 namespace {
+
+at::Tensor without_values(at::IntArrayRef sizes, at::ScalarType dtype) {
+  return torch::empty(sizes, torch::TensorOptions(dtype).device(torch::kMeta));
+}
 
 void require_none_after(const std::filesystem::path& folder, std::int64_t step, std::string_view resume) {
   const auto files = list_checkpoints(folder);
@@ -74,6 +79,40 @@ std::string origin_of(const std::filesystem::path& folder, const std::string& re
 }
 
 }  // namespace
+
+StateSource::StateSource(NamedTensors in_memory) : in_memory_(std::move(in_memory)) {
+  for (const auto& [name, tensor] : in_memory_) {
+    outline_.emplace(name, without_values(tensor.sizes(), tensor.scalar_type()));
+  }
+}
+
+StateSource::StateSource(ShardReader files) : files_(std::move(files)) {
+  for (const auto& [name, tensor] : files_->index().tensors) {
+    outline_.emplace(name, without_values(tensor.shape, scalar_type_of(tensor.dtype)));
+  }
+}
+
+NamedTensors StateSource::outline(std::string_view part) const { return part_of(outline_, part); }
+
+void StateSource::read(const std::string& name, const Box& box, at::Tensor& into) {
+  if (files_) return files_->read(name, box, into);
+  auto values = in_memory_.at(name);
+  for (std::size_t dim = 0; dim < box.sizes.size(); ++dim) {
+    values = values.narrow(static_cast<std::int64_t>(dim), box.offset[dim], box.sizes[dim]);
+  }
+  into.copy_(values);
+}
+
+at::Tensor StateSource::read(const std::string& name) {
+  if (!files_) return in_memory_.at(name);
+  return files_->read(name, whole_box(files_->index().tensors.at(name).shape));
+}
+
+NamedTensors StateSource::read_part(std::string_view part) {
+  NamedTensors tensors;
+  for (const auto& [name, outline] : outline(part)) tensors.emplace(name, read(fmt::format("{}.{}", part, name)));
+  return tensors;
+}
 
 std::optional<ResumePoint> find_resume_point(const std::filesystem::path& folder, const std::string& resume,
                                              const Group& group) {

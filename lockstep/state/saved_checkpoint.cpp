@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/sha256.h>
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/sharded/rewrite.h>
 #include <lockstep/state/tensors.h>

@@ -34,6 +34,7 @@ inline constexpr const char* kHashKey = "lockstep.sha256";
 inline constexpr const char* kCallbacksPart = "callbacks";
 /// The name of the callback whose tensors are an average of the parameters, by their names.
 inline constexpr const char* kAverageCallback = "ema";
+inline constexpr const char* kAverageWords = "the average of the weights (ema)";  ///< in messages
 
 /// A checkpoint whose index was read, but no tensors.
 struct SavedCheckpoint {

@@ -1,18 +1,20 @@
 // The detection of a weights format and its reading: safetensors, torch.save, MindSpore, several files with an index,
 // folders of Hugging Face, checkpoints of a run.
-#include <lockstep/state/weights_file.h>
-
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/state/checkpoint_weights.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/pth/mindspore.h>
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/resume.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/state/shard_index.h>
+#include <lockstep/state/weights_file.h>
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -21,10 +23,67 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace lockstep::state {
 namespace {
+
+constexpr std::size_t kMostListed = 10;
+
+/// The only checkpoint in the folder, the best of several if best.json names it, or the path itself.
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder, std::vector<std::string>& remarks) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown)) return folder;
+  auto found = list_checkpoints(folder);
+  if (found.size() == 1) return found.front().path;
+  if (found.empty()) return folder;  // the path is a checkpoint itself, or there is none
+  if (const auto best = noted_best(folder)) {
+    for (const auto& each : found) {
+      if (each.path.filename() != best->name) continue;
+      remarks.push_back(fmt::format("of the {} checkpoints in {}, {} is the best by {}, {:.6g}", found.size(),
+                                    folder.string(), best->name, best->metric, best->value));
+      return each.path;
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& each : found) names.push_back(each.path.filename().string());
+  const auto more = names.size() > kMostListed ? ", ..." : "";
+  names.resize(std::min(names.size(), kMostListed));
+  throw Error(ErrorKind::data, "load_weights",
+              fmt::format("there are {} checkpoints in this folder; give one of them: {}{}", found.size(),
+                          fmt::join(names, ", "), more),
+              {folder.string(), 0});
+}
+
+/// Replaces the parameters that are averaged.
+void put_average(StateSource& source, const std::filesystem::path& path, NamedTensors& weights) {
+  const auto part = fmt::format("{}.{}", kCallbacksPart, kAverageCallback);
+  auto average = source.read_part(part);
+  if (average.empty()) {
+    throw Error(ErrorKind::data, "load_weights",
+                "this checkpoint has no average of the weights: its run did not have ema in callbacks.use; take the "
+                "trained ones, without model.weights_average (--average)",
+                {path.string(), 0});
+  }
+  for (auto& [name, tensor] : average) weights.insert_or_assign(name, std::move(tensor));
+}
+
+/// Parameters and buffers of the model in a checkpoint: a folder of parts (step_00000123.sharded), the file that
+/// `lockstep checkpoint merge` makes of it, or a folder with one checkpoint, such as the folder of best_checkpoints.
+/// `average`: parameters have the values of the average that the callback ema keeps there; other tensors, such as
+/// buffers, are the model's.
+NamedTensors load_checkpoint_weights(const std::filesystem::path& path, bool average,
+                                     std::vector<std::string>& remarks) {
+  const auto saved = open_checkpoint(checkpoint_in(path, remarks));
+  if (saved.is_file) require_intact(saved);
+  remarks.push_back(fmt::format("the weights are {} of the checkpoint {} after step {}",
+                                average ? "the average (ema)" : "those", saved.path.string(), saved.step));
+  StateSource source(saved.reader(Checksums::compare));
+  auto weights = source.read_part("model");
+  if (average) put_average(source, saved.path, weights);
+  return weights;
+}
 
 namespace fs = std::filesystem;
 

@@ -13,21 +13,26 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/wrapper.h>
-#include <lockstep/train/optimizer/optimizer_parts.h>
-#include <lockstep/train/optimizer/schedule_parts.h>
-#include <lockstep/train/tasks/binary_classification.h>
+#include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/language_modelling.h>
-#include <lockstep/train/tasks/regression.h>
+#include <lockstep/train/tasks/task_parts.h>
 
 #include <fmt/ranges.h>
 
+#include <iterator>
 #include <utility>
 
 namespace lockstep::train {
+
+// LOCKSTEP_OPTIMIZERS is the list of train/CMakeLists.txt, as X(NAME) X(NAME) and so on: optimizer/NAME.cpp defines
+// NAME_parts().
+#define X(name) std::vector<OptimizerPart> name##_parts();
+LOCKSTEP_OPTIMIZERS
+#undef X
+
 namespace {
 
 ModelPart gpt() {
@@ -141,30 +146,15 @@ std::vector<DataPart> data_parts() {
   return parts;
 }
 
-TaskPart language_modelling() {
-  return {.name = "language_modelling",
-          .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
-          .options = PartOptions::of(LanguageOptions{}),
-          .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
-          .measures = {{"accuracy", "perplexity"}},
-          .targets = Targets::classes};
-}
-
-TaskPart binary_classification() {
-  return {.name = "binary_classification",
-          .doc = "two classes by one logit; accuracy",
-          .options = PartOptions::of(BinaryOptions{}),
-          .make = [](const PartOptions& options) { return make_binary_classification(options.as<BinaryOptions>()); },
-          .measures = {{"accuracy"}}};
-}
-
-TaskPart regression() {
-  return {.name = "regression",
-          .doc = "numbers; mean absolute error and root of the mean squared error",
-          .options = PartOptions::of(RegressionOptions{}),
-          .make = [](const PartOptions& options) { return make_regression(options.as<RegressionOptions>()); },
-          .measures = {{"mae", "rmse"}},
-          .targets = Targets::numbers};
+std::vector<OptimizerPart> optimizer_parts() {
+  std::vector<OptimizerPart> parts;
+  const auto add = [&parts](std::vector<OptimizerPart> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(parts));
+  };
+#define X(name) add(name##_parts());
+  LOCKSTEP_OPTIMIZERS
+#undef X
+  return parts;
 }
 
 }  // namespace
@@ -172,7 +162,7 @@ TaskPart regression() {
 Parts shipped_parts() {
   return {.models = model_parts(),
           .data = data_parts(),
-          .tasks = {language_modelling(), regression(), binary_classification()},
+          .tasks = task_parts(),
           .losses = classification_losses(),
           .optimizers = optimizer_parts(),
           .schedules = schedule_parts(),

@@ -1,13 +1,22 @@
-// WORK_DIR/result.json: the result of a run, for programs that read it.
+// The result of a run, and the files that it leaves in its folder.
 #pragma once
 
+#include <lockstep/comm/group.h>
+#include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/run.h>
+#include <lockstep/train/session.h>
 
-#include <filesystem>
+#include <vector>
 
 namespace lockstep::train {
 
-/// Writes the file as a whole or not at all. Error(io) naming it.
-void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config);
+/// The result of a session that has trained to its end. A collective. Error(mismatch) if the replicas of the model
+/// differ.
+RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group);
+
+/// Writes the final weights and result.json. Error(io) after all files for which there is room, with what is lost and
+/// what to do. For rank 0.
+void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
+                   const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint);
 
 }  // namespace lockstep::train

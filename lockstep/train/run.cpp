@@ -10,22 +10,18 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/parameter_servers/division.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/state/safetensors.h>
-#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/sharded/load.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/console_lines.h>
-#include <lockstep/train/callbacks/used.h>
-#include <lockstep/train/checkpoint/class_names.h>
-#include <lockstep/train/checkpoint/learned_table.h>
+#include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/run_model.h>
-#include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
-#include <lockstep/train/output/metrics.h>
-#include <lockstep/train/output/picture_writer.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/output/tensorboard.h>
 #include <lockstep/train/recovery/recovery.h>
 #include <lockstep/train/resources/runtime.h>
@@ -42,7 +38,6 @@
 #include <torch/torch.h>
 
 #include <csignal>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -94,74 +89,6 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
     callbacks.push_back(std::make_unique<TensorBoardLog>(work_dir.tensorboard(), wanted.metrics_every));
   }
   return callbacks;
-}
-
-// Different replicas mean an undetected error in training: no result is better than a wrong one.
-void require_equal_replicas(const std::string& hash, const Group& group) {
-  auto own = torch::empty({static_cast<std::int64_t>(hash.size())}, torch::kByte);
-  std::memcpy(own.data_ptr(), hash.data(), hash.size());
-  const auto all = all_gather(own.unsqueeze(0), group);
-  for (int rank = 0; rank < group.size(); ++rank) {
-    if (torch::equal(all[rank], all[0])) continue;
-    fail(ErrorKind::mismatch, "train", "the parameters of rank {} differ from those of rank 0 after training", rank);
-  }
-}
-
-// The hash of the whole model. Only rank 0 reads the tensors on servers.
-std::string hash_of_model(const Session& session, const NamedTensors& model_state, const Group& group) {
-  auto own = sha256_of(model_state);
-  require_equal_replicas(own, group);
-  const auto distant = session.distant_tensors();
-  if (distant.empty()) return own;
-  return share_text(group.rank() == 0 ? sha256_of(model_state, distant) : "", group);
-}
-
-RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group) {
-  const auto& state = session.state();
-  return {.evaluation = state.evaluations.empty() ? std::nullopt : std::optional(state.evaluations.back()),
-          .evaluations = state.evaluations,
-          .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
-          .params_sha256 = hash_of_model(session, model_state, group),
-          .world_size = group.size(),
-          .global_batch_size = session.global_batch_size(),
-          .steps = state.step,
-          .skipped_steps = state.loss_scale.skipped,
-          .epochs = state.epoch,
-          .seconds = state.seconds,
-          .stopped = state.stopped,
-          .backend = std::string(group.backend()),
-          .device = session.device().str()};
-}
-
-void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
-                   const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
-  std::optional<Error> failed;  // the first error; files for which there is room are still written
-  const auto leave = [&](const std::function<void()>& write) {
-    const auto problem = problem_of(write);
-    if (problem && !failed) failed = problem;
-  };
-  if (config.checkpoint.export_weights) {
-    leave([&] {
-      save_safetensors(work_dir.weights(), model_state, distant,
-                       {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
-    });
-    const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
-    if (part != nullptr && part->save && config.model.options_of == part->name) {
-      leave([&] { part->save(options_of(config.model, *part), model_state, config.system.work_dir); });
-    }
-  }
-  leave([&] { write_result(work_dir.result(), result, config); });
-  if (!failed) return;
-  throw Error(
-      failed->kind(), failed->where(),
-      fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
-                  result.evaluation ? values_text(*result.evaluation) : "",
-                  !saves_checkpoints(config.checkpoint) ? ""
-                  : lacks_checkpoint ? ", but its weights are in no checkpoint, so they are lost: when there is free "
-                                       "space, the same command trains again what the newest checkpoint lacks"
-                                     : ", and its last checkpoint has the weights: when there is free space, the same "
-                                       "command writes the files that are missing"),
-      failed->position());
 }
 
 // `goes_on`: the run continues from the memory of ranks, even if the disk has failed since the start.
@@ -220,7 +147,7 @@ std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
   return resume == "auto" || resume == "none" ? std::filesystem::path() : std::filesystem::path(resume);
 }
 
-/// The statistics for a table, on all ranks (learned_table.h): those of the run from which this one continues, even if
+/// The statistics for a table, on all ranks (run_folder.h): those of the run from which this one continues, even if
 /// the file has changed since; for a new run those of the file. A collective.
 std::string learned_table(const RunConfig& config, const Group& group, Console& console, bool goes_on) {
   if (!has_table(config)) return {};

@@ -7,8 +7,7 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
-#include <lockstep/train/modes/strategy_file.h>
-#include <lockstep/train/resources/device.h>
+#include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/server_role.h>

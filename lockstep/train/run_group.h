@@ -21,9 +21,16 @@ void require_world_fits(const RunConfig& config, const World& world);
 /// with several ranks; those of connect().
 Group connect_run(const RunConfig& config, const World& world);
 
-/// As the function in run.h. If ranks were lost, `group` is afterwards the group of the last generation, or empty if
-/// all other ranks had reached the end. If it throws, the other ranks end with that error as the reason.
+/// Trains as this rank of `world`, as Trainer::train() (runner/trainer.h) does for programs. Changes the process as
+/// that does.
+RunResult run_training(const RunConfig& config, const Program& program, const World& world);
+
+/// The same in a group. If ranks were lost, `group` is afterwards the group of the last generation, or empty if all
+/// other ranks had reached the end. If it throws, the other ranks end with that error as the reason.
 RunResult run_training(const RunConfig& config, const Program& program, std::optional<Group>& group);
+
+/// The same with the model and the data that the configuration names.
+RunResult run_training(const RunConfig& config, const World& world);
 
 /// Whether this rank prints (callbacks.console_ranks).
 bool has_console(const RunConfig& config, const World& world);

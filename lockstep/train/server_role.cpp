@@ -6,13 +6,12 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/parameter_servers/server.h>
-#include <lockstep/state/sharded/sharded_save.h>
+#include <lockstep/state/sharded/save.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
-#include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/server_role.h>

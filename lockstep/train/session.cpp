@@ -8,10 +8,10 @@
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>
+#include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>
-#include <lockstep/train/modes/stray_tensors.h>
-#include <lockstep/train/optimizer/loss_scaler.h>
+#include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/session.h>
 

@@ -3,16 +3,16 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/state/checkpoint_writer.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/callbacks/callback_points.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>
-#include <lockstep/train/run_length.h>
 #include <lockstep/train/stop_signals.h>
 
 #include <chrono>
@@ -86,7 +86,10 @@ class Session final : private RunView {
   void ask_to_stop(std::string reason) override;
   void ask_to_save() override { asked_.save = true; }
   void ask_to_evaluate() override { asked_.evaluate = true; }
-  void evaluate_with(NamedTensors parameters) override { evaluated_ = std::move(parameters); }
+  void evaluate_with(NamedTensors parameters, std::string name) override {
+    evaluated_ = std::move(parameters);
+    evaluated_name_ = std::move(name);
+  }
   std::filesystem::path save_checkpoint(const std::filesystem::path& folder) override;
   NamedTensors weights() const override { return model_state(); }
   void tell(std::string_view line) const override { train::tell(console_, line); }
@@ -166,6 +169,7 @@ class Session final : private RunView {
   std::optional<double> loss_;
   std::optional<StepReport> sink_;  ///< the steps of the current sink so far
   NamedTensors evaluated_;          ///< values that replace the model's in an evaluation
+  std::string evaluated_name_;      ///< of these values, for users
   NamedTensors saved_callbacks_;    ///< of the state from which this session continues, until train()
   std::unique_ptr<CallbackPoints> points_;
   std::unique_ptr<ParallelRun> parallel_;

@@ -6,8 +6,8 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/planned_run.h>
 #include <lockstep/train/modes/run_model.h>
-#include <lockstep/train/modes/step_memory.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
@@ -225,8 +225,8 @@ void Session::tell_of_shares() {
 void Session::tell_of_idle_axes() {
   if (!is_global_mode(config_.parallel)) return;
   const auto mesh = mesh_layout(config_.parallel, group_.size());
-  for (const auto& axis : idle_axes(config_.parallel, mesh,
-                                    whole_plan(config_.parallel, mesh, model_.module->named_parameters().keys()))) {
+  for (const auto& axis :
+       idle_axes(config_.parallel, mesh, whole_plan(config_.parallel, mesh, names_in(*model_.module)))) {
     train::tell(console_,
                 fmt::format("nothing is divided along the axis '{}' of parallel.mesh, so its ranks all do the same "
                             "work: the batch is divided along `data`, and parameters by parallel.shard",

@@ -172,6 +172,7 @@ void Session::evaluate_now() {
   }
   evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
   evaluation.step = state_.step;
+  evaluation.weights = std::exchange(evaluated_name_, {});
   if (group_.rank() == 0) evaluation.pictures = model_.task->pictures();
   state_.evaluations.push_back(evaluation);
   state_.evaluations.back().pictures.clear();

@@ -122,7 +122,7 @@ TEST(EvalCommand, MeasuresTheAverageOfACheckpoint) {
   const auto own = bench.work_dir() / "config.yaml";
   const auto with_own = lockstep({"eval", "--config", own, "--weights", checkpoint, "--average", "metrics=[f1]"});
   EXPECT_TRUE(with_own.status.ok()) << with_own.err;
-  EXPECT_THAT(with_own.out, HasSubstr("f1 "));
+  EXPECT_THAT(with_own.out, testing::AllOf(HasSubstr("f1 "), HasSubstr(" with the average of the weights (ema) ")));
   const auto predicted = lockstep({"predict", "--config", bench.config(), "--weights", checkpoint, "--average"});
   EXPECT_TRUE(predicted.status.ok()) << predicted.err;
 

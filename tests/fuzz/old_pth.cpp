@@ -1,7 +1,7 @@
 // Whatever bytes are taken for a file of torch.save in its form before zip archives, reading it throws an Error or
 // gives storages that lie in the file behind each other, and tensors within them.
 #include <lockstep/base/error.h>
-#include <lockstep/state/pth/old_archive.h>
+#include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/state_dict.h>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Whatever bytes are taken for the index of weights in several files, parsing it throws an Error or gives names of
 // files that stay in its folder.
 #include <lockstep/base/error.h>
-#include <lockstep/state/shard_index.h>
+#include <lockstep/state/safetensors_header.h>
 
 #include <cstddef>
 #include <cstdint>

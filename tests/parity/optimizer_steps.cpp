@@ -7,8 +7,8 @@
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/optimizer/freeze.h>
-#include <lockstep/train/run_length.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/optimizer/schedule.h>
 
 #include "parity/jobs.h"
 

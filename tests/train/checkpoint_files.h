@@ -3,7 +3,7 @@
 
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/state/checkpoint_writer.h>
+#include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/checkpoint/run_state.h>
 

@@ -1,7 +1,7 @@
 // One rank of a run, for tests whose ranks another launcher starts: rank_program CONFIG.
 #include <lockstep/base/config.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 
 #include <cstdio>
 #include <exception>

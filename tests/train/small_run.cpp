@@ -3,7 +3,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>

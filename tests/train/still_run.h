@@ -35,7 +35,7 @@ class StillRun final : public train::RunView {
   void ask_to_stop(std::string) override { none(); }
   void ask_to_save() override { none(); }
   void ask_to_evaluate() override { none(); }
-  void evaluate_with(train::NamedTensors) override { none(); }
+  void evaluate_with(train::NamedTensors, std::string) override { none(); }
   std::filesystem::path save_checkpoint(const std::filesystem::path&) override { none(); }
   train::NamedTensors weights() const override { none(); }
   void tell(std::string_view line) const override { told.emplace_back(line); }

@@ -3,7 +3,7 @@
 #include <lockstep/global/even_split.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/modes/planned_run.h>
 
 #include <gtest/gtest.h>
 

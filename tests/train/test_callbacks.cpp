@@ -1,9 +1,8 @@
 // What people and files get to see: lines, bar, metrics, curve.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/callbacks/console_lines.h>
-#include <lockstep/train/output/axis.h>
 #include <lockstep/train/output/loss_curve.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -190,9 +189,11 @@ TEST(EpochLog, TimeThroughputAndEvaluation) {
   log.after_epoch(run, {.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
   log.after_evaluation(
       run, {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
+  log.after_evaluation(run, {.epoch = 3, .loss = 0.5, .samples = 10, .weights = "the average of the weights (ema)"});
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s, lr 0.5\n"
-            "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");
+            "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n"
+            "evaluation after epoch 3: loss 0.5000 with the average of the weights (ema) (10 samples in 0.0 s)\n");
 }
 
 TEST(Metrics, OneObjectALineWithTheRateSinceTheLineBefore) {

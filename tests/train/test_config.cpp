@@ -2,9 +2,9 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/run_length.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <lockstep/train/resources/device.h>
+#include <lockstep/train/resources/runtime.h>
 
 #include "base/expect_error.h"
 

@@ -1,6 +1,6 @@
 // Batches one ahead: order, errors, restarts, and the count of what was left out.
 #include <lockstep/base/error.h>
-#include <lockstep/train/resources/device_feed.h>
+#include <lockstep/train/resources/run_data.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,6 @@
 #include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/run.h>
 #include <lockstep/train/run_group.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Runs that are asked to end by a signal, and go on from there.
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/stop_signals.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Runs that divide the same samples in other ways, over ranks, steps and batches, and train the same.
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <lockstep/samples/token_stream.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/state/shard_index.h>
+#include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/sharded/index.h>
 #include <lockstep/state/weights_file.h>
 #include <lockstep/train/config.h>

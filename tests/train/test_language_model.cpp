@@ -3,9 +3,8 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 #include <lockstep/train/tasks/language_modelling.h>
-#include <lockstep/train/tasks/sampling.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

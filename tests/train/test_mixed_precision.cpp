@@ -4,9 +4,9 @@
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/optimizer/loss_scaler.h>
+#include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -2,7 +2,6 @@
 #include <lockstep/base/config.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/synthetic_criteo.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 
 #include <gtest/gtest.h>
 

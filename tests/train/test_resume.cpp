@@ -3,7 +3,7 @@
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/resources/runtime.h>
 
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 #include <lockstep/base/process.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/modes/step_memory.h>
-#include <lockstep/train/output/metrics.h>
-#include <lockstep/train/resources/configured_data.h>
+#include <lockstep/train/modes/planned_run.h>
+#include <lockstep/train/output/run_files.h>
+#include <lockstep/train/resources/run_data.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

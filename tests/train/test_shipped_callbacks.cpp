@@ -6,11 +6,12 @@
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/program.h>
 #include <torch/torch.h>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -165,6 +166,10 @@ TEST_P(ShippedCallbacks, TheAverageOfWeightsIsExactAndExactAfterAResume) {
   // Evaluations are those of the average, training is not changed by it.
   EXPECT_EQ(result("ema")["params_sha256"], result("ema_by_hand")["params_sha256"]);
   EXPECT_NE(result("ema")["eval_loss"], result("ema_by_hand")["eval_loss"]);
+  for (const std::string name : {"ema", "ema_killed"}) {
+    const auto log = test::read_file(file(name, "log/rank.0"));
+    EXPECT_THAT(log.substr(log.rfind("done: ")), testing::HasSubstr(" with the average of the weights (ema), "));
+  }
 }
 
 TEST_P(ShippedCallbacks, GradientNormsAreThoseOfAllGradients) {

@@ -4,7 +4,6 @@
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/strategy_file.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -137,6 +136,24 @@ TEST(Strategies, MistakesAreNamedBeforeTheFirstStep) {
           EXPECT_NE(text.find(keys.substr(0, keys.find('='))), std::string::npos) << text;
           EXPECT_NE(text.find("override"), std::string::npos) << "no position: " << text;
         }
+      }
+    }
+    for (const std::string mode : {"semi_auto", "auto"}) {
+      try {
+        const auto config = run_as(run, "wrong", mode, {kMesh, "parallel.shard={fc7.weight: {data: 0}}"});
+        const auto program = train::configured_program(config);
+        if (mode == "auto") {
+          train::planned_search(config, program, 4);
+        } else {
+          train::with_checked_strategies(config, program, 4);
+        }
+        ADD_FAILURE() << mode << ": a name that the model does not have was taken";
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("parallel.shard: no parameter or buffer of the model fits \"fc7.weight\"; did you mean"),
+                  std::string::npos)
+            << mode << ": " << text;
+        EXPECT_NE(text.find("override"), std::string::npos) << "no position: " << text;
       }
     }
     // What this mesh cannot do.

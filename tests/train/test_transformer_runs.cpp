@@ -2,7 +2,7 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -8,7 +8,7 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/state/shard_index.h>
+#include <lockstep/state/safetensors_header.h>
 #include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>

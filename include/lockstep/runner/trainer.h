@@ -43,8 +43,9 @@ struct ProgramStart;
 /// node's ranks as copies of itself, with its arguments, and waits for their end; or the scheduler of a job, until the
 /// job ends. Processes that are not a rank do nothing else: their results are empty, and is_rank() is false.
 ///
-/// Changes the process as train::run_training() does. Not thread-safe. Errors: those of run_training(), after a
-/// report to the launcher. All other ranks end, too, with the reason.
+/// Changes global state of the process: the log, libtorch's number of threads, determinism mode and random generator
+/// and, until train() returns, the signal handlers. Not thread-safe. An exception on one rank ends the run on all
+/// ranks, after a report to the launcher: the other ranks throw Error(peer_lost) with its reason.
 class Trainer {
  public:
   /// Parts that are empty in `program`, and all settings, are taken from `config`: one of them must have model and
@@ -59,8 +60,19 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
 
   /// Trains to the end, from the newest checkpoint if there is one (checkpoint.resume). A module that the program gave
-  /// then has the trained weights; so has the result. Writes the files that run.h lists. Ranks that are lost during
-  /// training are replaced if the launcher does so (docs/surviving.md).
+  /// then has the trained weights; so has the result. Ranks that are lost during training are replaced if the launcher
+  /// does so (docs/surviving.md). Writes to system.work_dir
+  ///
+  ///     config.yaml        the whole configuration, defaults included
+  ///     log/rank.N         each rank's log
+  ///     metrics.jsonl      one JSON object a logged step: epoch, step, loss, lr, samples_per_s
+  ///     loss.svg           the loss curve
+  ///     checkpoints/       safetensors files with the state of the run
+  ///     model.safetensors  the final weights
+  ///     result.json        the result
+  ///
+  /// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the current step, on all ranks, with a
+  /// checkpoint: the same configuration continues from there.
   train::RunResult train();
 
   /// The metrics over the test split, with the weights at the end of train(); before train(), with those of resume(),

@@ -62,8 +62,9 @@ class RunView {
   virtual void ask_to_save() = 0;
   virtual void ask_to_evaluate() = 0;
 
-  /// In before_evaluation on all ranks: these parameters replace the model's until the end of the evaluation.
-  virtual void evaluate_with(NamedTensors parameters) = 0;
+  /// In before_evaluation on all ranks: these parameters replace the model's until the end of the evaluation. `name` is
+  /// shown with its result (Evaluation::weights).
+  virtual void evaluate_with(NamedTensors parameters, std::string name = "weights of a callback") = 0;
 
   /// Collectives. A checkpoint of the current state in this folder, from which any run can resume; and the parameters
   /// and

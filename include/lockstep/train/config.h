@@ -374,7 +374,7 @@ struct CallbacksConfig {
   ConfigNode use;
 };
 
-/// The whole configuration, for load_run_config() and run_training() (run.h).
+/// The whole configuration, for load_run_config() and Trainer (runner/trainer.h).
 struct RunConfig {
   /// shared libraries that add parts (docs/own_model.md#plugins).
   std::vector<std::string> plugins;

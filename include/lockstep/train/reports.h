@@ -33,6 +33,8 @@ struct Evaluation {
   std::string shown{};       ///< the task's text about the model, such as a sample; not part of checkpoints
   /// The task's pictures about the model, on rank 0; in callbacks only.
   std::vector<ShownPicture> pictures{};
+  std::string weights{};  ///< a name of the weights that were evaluated, "the average of the weights (ema)"; empty: the
+                          ///< model's own
 };
 
 /// One optimizer step. Epochs and steps count from 1.

@@ -1,11 +1,10 @@
-// A whole training run, as the command `lockstep train` does it.
+// The result of a whole training run.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/program.h>
 #include <lockstep/train/reports.h>
-#include <lockstep/world/world.h>
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +16,7 @@ namespace lockstep::train {
 
 class StopSignals;
 
-/// The result of a run, the same on every rank.
+/// The same on every rank.
 struct RunResult {
   std::optional<Evaluation> evaluation;  ///< of the final weights; none without data to evaluate on
   std::vector<Evaluation> evaluations;   ///< all evaluations of the run, in order
@@ -39,28 +38,5 @@ struct RunResult {
   /// Set after such a signal: as long as a copy of this pointer exists, further signals are only recorded.
   std::shared_ptr<StopSignals> signals = nullptr;
 };
-
-/// Trains as this rank of `world`: connects to the other ranks, loads data, trains, evaluates, and writes to
-/// system.work_dir
-///
-///     config.yaml        the whole configuration, defaults included
-///     log/rank.N         each rank's log
-///     metrics.jsonl      one JSON object a logged step: epoch, step, loss, lr, samples_per_s
-///     loss.svg           the loss curve
-///     checkpoints/       safetensors files with the state of the run
-///     model.safetensors  the final weights
-///     result.json        the result
-///
-/// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the current step, on all ranks, with a
-/// checkpoint: the same configuration continues from there.
-///
-/// An exception on one rank ends the run on all ranks: the other ranks throw Error(peer_lost) with its reason. Changes
-/// global state of the process: the log, libtorch's number of threads, determinism mode and random generator and, until
-/// it returns, the signal handlers. Not thread-safe.
-RunResult run_training(const RunConfig& config, const Program& program, const World& world);
-
-/// The same with the model and the data that the configuration names. lockstep::Trainer (runner/trainer.h) does this
-/// for a process whose rank is not detected yet.
-RunResult run_training(const RunConfig& config, const World& world);
 
 }  // namespace lockstep::train

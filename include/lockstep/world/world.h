@@ -16,7 +16,7 @@ namespace lockstep {
 
 /// The section `cluster` (docs/configuration.md#cluster, docs/scheduler.md). Each member begins with the variable of
 /// the same meaning, which has priority; a member without a value is null. A plain value. Its rules are checked where
-/// it is used: connect() and run_training() throw Error(environment) naming what is missing or out of range.
+/// it is used: connect() and Trainer throw Error(environment) naming what is missing or out of range.
 struct ClusterOptions {
   /// MS_ROLE: the role of this process; null: no scheduler. Allowed: MS_SCHED, MS_WORKER,
   /// MS_PSERVER.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/shm/endpoint.h>
 #include <lockstep/comm/shm/segment.h>
 
 #include <atomic>

@@ -2,7 +2,6 @@
 // arguments in the form that the rules read.
 #pragma once
 
-#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/rules/op_call.h>
 #include <lockstep/global/tensor_state.h>
 

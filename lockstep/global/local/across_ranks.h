@@ -3,7 +3,6 @@
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/even_split.h>
-#include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/local_call.h>
 
 #include <ATen/core/Tensor.h>

@@ -8,7 +8,7 @@
 #include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/resources/configured_data.h>
+#include <lockstep/train/resources/run_data.h>
 
 #include <torch/torch.h>
 

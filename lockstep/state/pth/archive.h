@@ -1,10 +1,15 @@
 // A file of torch.save (.pth, .pt): a pickle, which describes tensors, and their storages. Needs no libtorch.
 //
 // It is a zip archive, in which all entries are in one folder, whatever its name: data.pkl; data/KEY for each storage;
-// byteorder (since PyTorch 2.1). Or it has the older form (old_archive.h).
+// byteorder (since PyTorch 2.1).
+//
+// Or it has the form before zip archives (before PyTorch 1.6, and today with _use_new_zipfile_serialization=False),
+// which begins with five pickles: a magic number; 1001; facts about the writer's machine; the object; the keys of its
+// storages. Then, for each of these keys in their order: the number of its elements in 8 bytes, and their bytes, both
+// little-endian. There are no gaps and no end mark.
 #pragma once
 
-#include <lockstep/state/pth/old_archive.h>
+#include <lockstep/state/pth/pickle.h>
 #include <lockstep/state/pth/state_dict.h>
 #include <lockstep/state/pth/zip_entries.h>
 
@@ -14,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::state {
 
@@ -29,12 +35,28 @@ enum class WeightsFormat : std::uint8_t {
 inline constexpr std::size_t kFormatBytes = 512;
 WeightsFormat weights_format(std::string_view begin);
 
+/// The range of a storage in the file.
+struct StoredRange {
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct OldArchive {
+  std::vector<char> text;  ///< the beginning of the file; the pickle's texts are views of it
+  Pickle pickle;
+  std::map<std::string, StoredRange, std::less<>> storages;
+};
+
+/// Reads everything except the storages, which lie within the file and do not overlap. Error(data) for another kind of
+/// file or a truncated one.
+OldArchive read_old_archive(const ByteSource& source, const PthError& wrong);
+
 /// A file's state dict, and the reader of its storages.
 class PthArchive {
  public:
   /// Reads and checks all but the storages. `place`: the keys of the state dict in it (read_state_dict). Error(data)
-  /// naming `file` as described in zip_entries.h, old_archive.h, pickle.h and state_dict.h, and for TorchScript
-  /// archives and big-endian files.
+  /// naming `file` as described in zip_entries.h, pickle.h and state_dict.h, and for TorchScript archives and
+  /// big-endian files.
   PthArchive(ByteSource source, const std::filesystem::path& file, const std::string& place = {});
 
   const StateDict& state() const { return state_; }

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/load.h>
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/safetensors.h>
 
 #include <torch/torch.h>
 

@@ -1,4 +1,5 @@
-// load_sharded: a comparison of tensors with the index, then each rank reads its parts.
+// load_sharded: a comparison of tensors with the index, then each rank reads its parts. Errors are exchanged as text:
+// each rank throws its own error, or else that of the first rank with one.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/dispatch/fetched_view.h>
@@ -6,11 +7,11 @@
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/state/checkpoint.h>
-#include <lockstep/state/safetensors_stream.h>
-#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/sharded/shard_reader.h>
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
@@ -50,6 +51,36 @@ bool adds_nothing(const Placements& placements, const std::vector<int>& coordina
 }
 
 }  // namespace
+
+std::optional<Error> problem_of(const std::function<void()>& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorKind::io, "sharded checkpoint", error.what());
+  }
+}
+
+// The kind as one character before the text.
+std::string problem_text(const std::optional<Error>& problem) {
+  if (!problem) return {};
+  return static_cast<char>('a' + static_cast<int>(problem->kind())) + std::string(problem->what());
+}
+
+void throw_problems(const std::optional<Error>& own, const std::vector<std::string>& texts) {
+  if (own) throw *own;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].empty()) continue;
+    throw Error(static_cast<ErrorKind>(texts[rank].front() - 'a'), "sharded checkpoint",
+                fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
+  }
+}
+
+void all_or_none(const Group* group, const std::optional<Error>& problem) {
+  throw_problems(problem, group ? gather_texts(problem_text(problem), *group) : std::vector<std::string>());
+}
 
 void fill(const std::string& name, const at::Tensor& tensor, const ReadBox& read) {
   const auto sizes = tensor.sizes().vec();

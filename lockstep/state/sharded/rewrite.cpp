@@ -4,9 +4,9 @@
 
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/state/safetensors_stream.h>
-#include <lockstep/state/shard_index.h>
-#include <lockstep/state/sharded/shard_folder.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/safetensors_header.h>
+#include <lockstep/state/sharded/index.h>
 #include <lockstep/state/sharded/shard_reader.h>
 
 #include <fmt/ranges.h>

@@ -1,7 +1,5 @@
 // A sharded save by all ranks: agree on folder and plan, write own shards, gather checksums; rank 0 writes the index
 // last. Ranks that do not see the folder send their shards to others.
-#include <lockstep/state/sharded/sharded_save.h>
-
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
@@ -9,10 +7,10 @@
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/checkpoint.h>
-#include <lockstep/state/safetensors_stream.h>
-#include <lockstep/state/sharded/all_or_none.h>
+#include <lockstep/state/safetensors.h>
+#include <lockstep/state/sharded/index.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/state/sharded/shard_folder.h>
+#include <lockstep/state/sharded/save.h>
 #include <lockstep/state/sharded/shard_reader.h>
 
 #include <torch/torch.h>
@@ -23,6 +21,13 @@
 
 namespace lockstep::state {
 namespace {
+
+/// name -> [dtype, shape]
+std::string outline_of(const NamedTensors& tensors) {
+  auto outline = nlohmann::json::object();
+  for (const auto& [name, tensor] : tensors) outline[name] = {safetensors_dtype(name, tensor), tensor.sizes().vec()};
+  return outline.dump();
+}
 
 /// The index without number, shards and metadata.
 ShardedIndex describe_save(const SavedState& state) {
@@ -83,6 +88,29 @@ at::Tensor inside(at::Tensor values, const Box& outer, const Box& inner) {
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(torch::kByte); }
 
 }  // namespace
+
+SavedState held_by_some(NamedTensors own, const Group& group) {
+  SavedState state{.group = group, .mesh = {.sizes = {group.size()}, .names = {"data"}}, .tensors = {}, .in_parts = {}};
+  const auto outlines = gather_texts(outline_of(own), group);
+  for (std::size_t rank = 0; rank < outlines.size(); ++rank) {
+    const auto outline = nlohmann::json::parse(outlines[rank]);
+    for (const auto& [name, form] : outline.items()) {
+      const auto dtype = form.at(0).get<std::string>();
+      const auto shape = form.at(1).get<BoxSizes>();
+      const auto [place, is_new] =
+          state.in_parts.try_emplace(name, TensorInParts{.dtype = dtype, .shape = shape, .holders = {}, .own = {}});
+      if (!is_new && (place->second.dtype != dtype || place->second.shape != shape)) {
+        fail(ErrorKind::mismatch, "checkpoint", "{} of rank {} is of another shape or dtype than that of a rank before",
+             name, rank);
+      }
+      place->second.holders[whole_box(shape)].push_back(static_cast<int>(rank));
+    }
+  }
+  for (auto& [name, tensor] : own) {
+    state.in_parts.at(name).own.push_back({whole_box(tensor.sizes().vec()), std::move(tensor)});
+  }
+  return state;
+}
 
 ShardedSave::ShardedSave(std::filesystem::path folder, SavedState state, const SavedMetadata& metadata,
                          SavedValues values)

@@ -1,7 +1,7 @@
 // Reader of boxes of the tensors of a sharded checkpoint.
 #pragma once
 
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/index.h>
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/checkpoint_folder.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/metric_choice.h>
-#include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/resources/work_dir.h>

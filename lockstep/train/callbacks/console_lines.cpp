@@ -53,7 +53,8 @@ void EpochLog::after_evaluation(RunView&, const Evaluation& evaluation) {
 std::string values_text(const Evaluation& evaluation) {
   std::string text;
   for (const auto& [name, value] : evaluation.metrics) text += fmt::format("{} {:.4f}, ", name, value);
-  return text + fmt::format("loss {:.4f}", evaluation.loss);
+  const auto weights = evaluation.weights.empty() ? std::string() : fmt::format(" with {}", evaluation.weights);
+  return text + fmt::format("loss {:.4f}{}", evaluation.loss, weights);
 }
 
 Progress::Progress(Console& console) : console_(console) {}

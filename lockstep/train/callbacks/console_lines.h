@@ -51,7 +51,7 @@ class Progress final : public Callback {
   double step_seconds_ = 0;  ///< smoothed
 };
 
-/// `accuracy 0.9750, loss 0.1250`
+/// `accuracy 0.9750, loss 0.1250`, and " with the average of the weights (ema)" where it is of these.
 std::string values_text(const Evaluation& evaluation);
 
 /// `epoch 2/10 [=====>    ]  45% step 70/156 loss 1.2345 812 samples/s 0:42 left`

@@ -1,6 +1,6 @@
 // Early stopping: the end of a run when a metric has not improved for some evaluations.
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/metric_choice.h>
-#include <lockstep/train/callbacks/shipped.h>
 
 #include <fmt/format.h>
 

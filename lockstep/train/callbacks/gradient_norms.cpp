@@ -2,9 +2,9 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/output/step_lines.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <torch/torch.h>
 

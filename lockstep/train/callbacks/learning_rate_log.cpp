@@ -1,5 +1,5 @@
 // The learning rate in the log and on the console.
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 
 #include <fmt/format.h>
 

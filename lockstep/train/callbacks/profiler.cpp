@@ -7,10 +7,9 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/resources/work_dir.h>
-#include <lockstep/train/viewers/merge_traces.h>
 #include <lockstep/train/viewers/trace_file.h>
 
 #include <torch/torch.h>

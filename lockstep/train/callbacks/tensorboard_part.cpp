@@ -2,7 +2,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/tensorboard.h>

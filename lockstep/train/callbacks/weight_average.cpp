@@ -5,7 +5,7 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/optimizer.h>
 
 #include <torch/torch.h>
@@ -79,7 +79,7 @@ class WeightAverage final : public Callback {
   }
 
   void before_evaluation(RunView& run) override {
-    if (options_.evaluate) run.evaluate_with(average_);
+    if (options_.evaluate) run.evaluate_with(average_, kAverageWords);
   }
 
   void after_run(RunView& run) override {

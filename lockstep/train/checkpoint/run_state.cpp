@@ -13,8 +13,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_object(const Evaluation& e) {
-  return {{"epoch", e.epoch}, {"step", e.step},       {"metrics", e.metrics},
-          {"loss", e.loss},   {"samples", e.samples}, {"seconds", e.seconds}};
+  Json json{{"epoch", e.epoch}, {"step", e.step},       {"metrics", e.metrics},
+            {"loss", e.loss},   {"samples", e.samples}, {"seconds", e.seconds}};
+  if (!e.weights.empty()) json["weights"] = e.weights;
+  return json;
 }
 
 // JSON has no NaN: it is written as null.
@@ -27,7 +29,8 @@ Evaluation to_evaluation(const Json& json) {
                .step = json.at("step"),
                .loss = number(json.at("loss")),
                .samples = json.at("samples"),
-               .seconds = json.at("seconds")};
+               .seconds = json.at("seconds"),
+               .weights = json.value("weights", "")};
   // Older programs had only one metric.
   if (json.contains("accuracy")) e.metrics.emplace("accuracy", json["accuracy"].get<double>());
   if (!json.contains("metrics")) return e;

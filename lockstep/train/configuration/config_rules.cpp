@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/train/callbacks/used.h>
+#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/foreign_names.h>
 #include <lockstep/train/configuration/read_config.h>
@@ -15,8 +15,8 @@
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
-#include <lockstep/train/resources/configured_data.h>
-#include <lockstep/train/served/served_parameters.h>
+#include <lockstep/train/resources/run_data.h>
+#include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>

@@ -14,7 +14,7 @@
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/resources/configured_data.h>
+#include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/tasks/classification.h>
 
 #include <ATen/ATen.h>

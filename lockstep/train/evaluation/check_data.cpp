@@ -8,7 +8,7 @@
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/resources/configured_data.h>
+#include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/resources/work_pool.h>
 
 #include <ATen/ATen.h>

@@ -18,7 +18,7 @@ NamedTensors checkpoint_weights(const RunConfig& config, const Group& group);
 /// Evaluates over the test split, like a run of this configuration after training; every sample counts once, on any
 /// number of ranks. `weights`: parameters and buffers of the whole model; nullptr: model.weights, or random ones
 /// without it. Writes no file. Error(config) when there is no data for the evaluation. Changes process-wide settings
-/// like run_training.
+/// like run_training() (run_group.h).
 Evaluation evaluate_run(const RunConfig& config, const Program& program, const Group& group,
                         const NamedTensors* weights = nullptr);
 

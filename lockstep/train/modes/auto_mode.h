@@ -1,5 +1,6 @@
 // parallel.mode auto: the planner chooses the mesh and the layout of the model on it, and the run continues in
-// semi_auto, or in data_parallel where that is the plan.
+// semi_auto, or in data_parallel where that is the plan. And layouts in files: parallel.strategy_ckpt_save_file and
+// strategy_ckpt_load_file, in the format of plans.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -24,22 +25,11 @@ plan::Cluster planned_cluster(const ParallelConfig& config, int devices);
 /// The samples of one step of the whole job: data.global_batch_size, or data.batch_size for each rank.
 std::int64_t samples_of_step(const RunConfig& config, int devices);
 
-/// The same run in another mode, without the settings for planning.
-RunConfig planned_as(RunConfig config, const std::string& mode);
-
-/// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In mode
-/// semi_auto if the model has batch norms and a rank may have a single picture: libtorch's batch norms reject a single
-/// picture of one position.
-RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices);
-
 /// The same run in mode semi_auto with the plan's mesh, placements and strategies.
 RunConfig laid_out_as(const RunConfig& config, const plan::Plan& plan);
 
-/// The same, with batches of such a size that a step has as many samples as in data_parallel.
-RunConfig with_layout(const RunConfig& config, const plan::Plan& plan);
-
 /// The same run in mode semi_auto: the plan's mesh and placements, and batches of such a size that a step has as many
-/// pictures as with data_parallel. If the plan is data parallel, the result is as_data_parallel(), which does the same
+/// pictures as with data_parallel. If the plan is data parallel, the run is in mode data_parallel, which does the same
 /// in less time.
 RunConfig with_plan(const RunConfig& config, const Program& program, const plan::Plan& plan);
 
@@ -57,5 +47,14 @@ struct AutoRun {
 /// parallel.plan, and, with parallel.verify_plan, measures the plan and, if it fits into memory, data parallel over
 /// that number of steps, and chooses the faster one. A collective. Error(mismatch) naming the ranks whose plan differs.
 AutoRun resolve_auto(const RunConfig& config, const Program& program, const Group& group);
+
+/// Writes parallel.strategy_ckpt_save_file, if it is given. For rank 0.
+void save_strategy_file(const RunConfig& config, const Program& program, int devices);
+
+/// The run with the layout of parallel.strategy_ckpt_load_file: in the mode of the run that wrote the file; for a
+/// layout of `lockstep plan` in semi_auto (or data_parallel if the layout is data parallel). data.batch_size keeps its
+/// meaning in parallel.mode. A collective. Error(config) for a file of another number of ranks; Error(mismatch) where
+/// ranks read different files.
+RunConfig with_strategy_file(const RunConfig& config, const Program& program, const Group& group);
 
 }  // namespace lockstep::train

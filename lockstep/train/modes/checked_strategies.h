@@ -3,15 +3,16 @@
 #pragma once
 
 #include <lockstep/plan/search/search.h>
-#include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/modes/planned_run.h>
 #include <lockstep/train/program.h>
 
 namespace lockstep::train {
 
 /// The run in mode semi_auto with strategies that were checked: names of modules without weights (a torch::nn::ReLU)
 /// become those of operators, and lists of inputs get their names. Other modes: the run as it is. Error(config) with
-/// file and line that names the key and the operator: unknown names, tuples that do not fit the tensors, divisions
-/// without matching axes of the mesh. A step is traced only if operators or outputs have strategies.
+/// file and line that names the key and the operator or parameter: unknown names (also in parallel.shard), tuples that
+/// do not fit the tensors, divisions without matching axes of the mesh. A step is traced only if operators or outputs
+/// have strategies.
 RunConfig with_checked_strategies(const RunConfig& config, const Program& program, int devices);
 
 struct PlannedSearch {

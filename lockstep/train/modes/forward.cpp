@@ -1,20 +1,39 @@
 // The forward pass: batch to device and placement, autocast, the task's outcome, a loss made from sums of all ranks.
+// And a walk over the autograd graph of a loss for leaves that are not parameters of the module.
 #include <lockstep/base/error.h>
+#include <lockstep/compat/libtorch.h>
+#include <lockstep/global/dispatch/autocast.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/train/keys/tensor_text.h>
-#include <lockstep/train/modes/autocast.h>
 #include <lockstep/train/modes/forward.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
-#include <fmt/ranges.h>
-
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace lockstep::train {
 namespace {
+
+/// The tensors at the ends of the loss's graph, which get gradients.
+std::vector<at::Tensor> leaves_of(const at::Tensor& loss) {
+  std::vector<at::Tensor> leaves;
+  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
+  std::unordered_set<torch::autograd::Node*> seen;
+  while (!open.empty()) {
+    auto* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    if (const auto* end = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) leaves.push_back(end->variable);
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return leaves;
+}
 
 // Converts a tensor to the run's memory format, device and placement.
 samples::Batch prepare(samples::Batch batch, const ForwardOptions& options) {
@@ -82,6 +101,56 @@ Outcome outcome_of(const Model& model, const samples::Batch& batch, bool measure
 }
 
 }  // namespace
+
+std::optional<at::ScalarType> autocast_dtype(std::string_view name, bool on_cuda) {
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "O2" || name == "O3") return on_cuda ? at::kHalf : at::kBFloat16;
+  if (name != "float16") return std::nullopt;
+  if (!on_cuda && !compat::kHalfOnCpu) {
+    fail(ErrorKind::config, "model.autocast",
+         "float16 needs CUDA with this libtorch, which has no products of float16 matrices on a CPU; use bfloat16, or "
+         "O2, which is float16 on CUDA and bfloat16 on a CPU");
+  }
+  return at::kHalf;
+}
+
+Autocast::Autocast(std::optional<at::ScalarType> dtype, bool on_cuda) : dtype_(dtype), on_cuda_(on_cuda) {
+  if (!dtype_) return;
+  compat::set_autocast(*dtype_, on_cuda_, true);
+  global::set_autocast(dtype_);
+  at::autocast::increment_nesting();
+}
+
+Autocast::~Autocast() {
+  if (!dtype_) return;
+  // The cache holds the 16-bit copies of this forward's weights; the next forward must not see them.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  global::set_autocast(std::nullopt);
+  compat::set_autocast(*dtype_, on_cuda_, false);
+}
+
+std::string describe_stray_tensors(const at::Tensor& loss, const torch::nn::Module& module, std::int64_t samples) {
+  constexpr std::size_t kShown = 5;
+  std::unordered_set<const c10::TensorImpl*> known;
+  for (const auto& parameter : module.parameters()) known.insert(parameter.unsafeGetTensorImpl());
+  std::vector<std::string> strays;
+  std::size_t count = 0;
+  for (const auto& leaf : leaves_of(loss)) {
+    if (known.contains(leaf.unsafeGetTensorImpl()) || (leaf.dim() > 0 && leaf.size(0) == samples)) continue;
+    if (++count <= kShown) strays.push_back(dtype_and_sizes(leaf));
+  }
+  if (count > kShown) strays.emplace_back("...");
+  const auto words = fmt::format(
+      "the loss has gradients for {} {} that {} of the model: {}. Register layers with register_module(), and tensors "
+      "with register_parameter(), in the constructor of the module",
+      count, count == 1 ? "tensor" : "tensors", count == 1 ? "is no parameter" : "are no parameters",
+      fmt::join(strays, ", "));
+  if (known.empty()) {
+    fail(ErrorKind::invalid_argument, "train", "the model has no parameters, so there is nothing to train{}{}",
+         count > 0 ? ": " : "", count > 0 ? words : "");
+  }
+  return count > 0 ? words : "";
+}
 
 ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
   return {config.model.channels_last, autocast_dtype(config.model.autocast, device.is_cuda()), device};

@@ -1,4 +1,5 @@
-// The forward pass of a batch, the same in training and evaluation.
+// The forward pass of a batch, the same in training and evaluation; mixed precision in it; and the check of a first
+// loss.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
@@ -6,13 +7,44 @@
 #include <lockstep/train/task.h>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace lockstep::train {
+
+/// The dtype of convolutions and matrix products for a value of model.autocast; nullopt: the dtype of the tensors.
+/// Error(config) for float16 on a CPU where this libtorch has no such products.
+std::optional<at::ScalarType> autocast_dtype(std::string_view name, bool on_cuda);
+
+/// While it exists, matrix products and convolutions on the CPU (or CUDA) and of global tensors run in `dtype`;
+/// parameters stay float32. Does nothing without a dtype. Scopes do not nest. Use it only around forward passes:
+/// backward uses the dtypes that forward recorded.
+class Autocast {
+ public:
+  Autocast(std::optional<at::ScalarType> dtype, bool on_cuda);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  std::optional<at::ScalarType> dtype_;
+  bool on_cuda_;
+};
+
+/// Tensors for which a loss has gradients, but which are not parameters of the model, so that they are not trained: a
+/// description for users, with shapes; empty: there are none. Tensors whose first size is `samples` are treated as
+/// inputs, whose gradients a loss may use. Error(invalid_argument) if the module has no parameters.
+std::string describe_stray_tensors(const at::Tensor& loss, const torch::nn::Module& module, std::int64_t samples);
 
 /// The module that a run trains, and its task.
 struct Model {

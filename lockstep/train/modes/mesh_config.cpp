@@ -1,5 +1,6 @@
 // The parser of mesh sizes and parameter placements, rules between the parallel keys, and each rank's share of data.
 #include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/operator_strategy.h>
@@ -80,6 +81,15 @@ void fill_in_the_rest(MeshLayout& mesh, int world_size) {
   if (rest != nullptr) *rest = world_size / known;
 }
 
+/// Error(config) with file and line for a pattern of parallel.shard that fits none of the names.
+void require_names(const ConfigNode& shard, const std::vector<std::string>& names) {
+  for (const auto& [pattern, value] : shard.entries) {
+    if (std::ranges::any_of(names, [&, &fitting = pattern](const auto& name) { return fits(name, fitting); })) continue;
+    refuse_at(value.position, fmt::format("parallel.shard: no parameter or buffer of the model fits \"{}\"{}", pattern,
+                                          did_you_mean(pattern, names)));
+  }
+}
+
 }  // namespace
 
 void refuse_at(const FilePosition& position, const std::string& message) {
@@ -145,7 +155,7 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh) {
 
 ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names) {
   const auto shard = module_plan(config, mesh);
-  check_patterns(shard, names);
+  require_names(config.shard, names);
   auto plan = plan_of_layers(read_strategies(config, names), mesh.sizes, mesh.names, names);
   for (const auto& [name, placements] : plan) {
     const auto* other = find_placements(shard, name);
@@ -224,6 +234,12 @@ DataShare global_data_share(const ParallelConfig& config, int rank, int world_si
 
 BatchLayout batch_layout(const ParallelConfig& config, const MeshLayout& mesh) {
   return batch_layout(config.dataset_strategy, mesh);
+}
+
+std::vector<std::string> names_in(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
+  return names;
 }
 
 }  // namespace lockstep::train

@@ -5,6 +5,7 @@
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/parts.h>
 
 #include <map>
@@ -33,7 +34,8 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh);
 Placements read_placements(const ConfigNode& node, const MeshLayout& mesh, const std::string& key);
 
 /// parallel.shard and the layers of parallel.strategy (strategies.h) for a model whose parameters have these names.
-/// Error(config) when both place the same parameter in different ways.
+/// Error(config) with file and line for a name or pattern of parallel.shard that fits none of them, and when both place
+/// the same parameter in different ways.
 ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names);
 
 /// Axes of more than one rank along which nothing is divided, so that all their ranks compute the same.
@@ -53,5 +55,8 @@ struct BatchLayout {
 
 /// Error(config) with file and line for a parallel.dataset_strategy without matching axes of this mesh.
 BatchLayout batch_layout(const ParallelConfig& config, const MeshLayout& mesh);
+
+/// The names of the parameters and buffers.
+std::vector<std::string> names_in(const torch::nn::Module& module);
 
 }  // namespace lockstep::train

@@ -1,7 +1,5 @@
 // The factory that chooses between the global and the mirrored run, and a rank's share of the data for each.
-#include <lockstep/train/modes/global_run.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/mirrored_run.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/wrapper.h>
 
@@ -20,8 +18,8 @@ DataShare data_share(const RunConfig& config, const Group& group) {
 std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
                                                const ForwardOptions& options, std::optional<TablePlace> tables) {
   wrap_module(config.parallel.wrapper, *model.module, group);
-  if (is_global_mode(config.parallel)) return std::make_unique<GlobalRun>(config, model, group, options);
-  return std::make_unique<MirroredRun>(config, model, group, options, std::move(tables));
+  if (is_global_mode(config.parallel)) return make_global_run(config, model, group, options);
+  return make_mirrored_run(config, model, group, options, std::move(tables));
 }
 
 }  // namespace lockstep::train

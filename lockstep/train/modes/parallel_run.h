@@ -5,7 +5,7 @@
 #include <lockstep/samples/dataset.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/state/sharded/sharded_save.h>
+#include <lockstep/state/sharded/save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/training_step.h>
@@ -85,6 +85,12 @@ class ParallelRun {
   /// The rank whose random number stream this rank uses in steps.
   virtual int random_stream() const = 0;
 };
+
+/// The two views (mirrored_run.cpp and global_run.cpp), without parallel.wrapper.
+std::unique_ptr<ParallelRun> make_mirrored_run(const RunConfig& config, const Model& model, const Group& group,
+                                               const ForwardOptions& options, std::optional<TablePlace> tables);
+std::unique_ptr<ParallelRun> make_global_run(const RunConfig& config, const Model& model, const Group& group,
+                                             const ForwardOptions& options);
 
 /// Converts MiB of the configuration to bytes, at least 1.
 std::int64_t bytes_of_mib(double mib);

@@ -3,7 +3,7 @@
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>
-#include <lockstep/train/served/served_parameters.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <torch/torch.h>
 
@@ -32,10 +32,12 @@ at::Tensor RecordedStep::loss_of(const std::vector<at::Tensor>& inputs) const {
   auto batch = batch_;
   auto input = inputs.begin();
   for (auto& [name, tensor] : batch.tensors) tensor = *input++;
-  return forward(model_, std::move(batch), forward_, /*measures=*/false).outcome.loss;
+  return train::forward(model_, std::move(batch), forward_, /*measures=*/false).outcome.loss;
 }
 
-at::Tensor RecordedStep::launch(const std::vector<at::Tensor>& inputs) {
+at::Tensor RecordedStep::launch() {
+  std::vector<at::Tensor> inputs;
+  for (const auto& [name, tensor] : batch_.tensors) inputs.push_back(tensor);
   if (batch_.lists.empty() && batch_.texts.empty()) return step_.run(inputs);
   why_not_ = "the data has lists or texts, and a graph cannot follow their changes";
   model_.module->zero_grad(/*set_to_none=*/true);
@@ -45,24 +47,31 @@ at::Tensor RecordedStep::launch(const std::vector<at::Tensor>& inputs) {
   return loss.detach();
 }
 
-StepLosses RecordedStep::run(const StepRequest& request, samples::Batches& batches) {
-  batch_ = batches.next().value();
-  std::vector<at::Tensor> inputs;
-  for (const auto& [name, tensor] : batch_.tensors) inputs.push_back(tensor);
-  const auto tell = [&](StepPoint point) {
-    if (request.at) request.at(point);
-  };
-  tell(StepPoint::before_backward);
+at::Tensor RecordedStep::forward(samples::Batch batch, const StepRequest&, bool /*last*/, StepSums&) {
+  batch_ = std::move(batch);
+  return {};
+}
+
+void RecordedStep::backward(const at::Tensor&, const StepRequest& request, bool /*last*/,
+                            const std::function<void()>& sending) {
+  if (sending) sending();
   updater_.take_rate(request.lr);
-  const auto on_device = launch(inputs);
+  loss_ = launch();
+}
+
+StepLosses RecordedStep::reduce(StepSums&, const StepRequest& request) {
   std::optional<double> loss;
   if (request.want_losses || request.want_global_loss || ++ahead_ == kMostAhead) {
-    loss = on_device.item<double>();
+    loss = loss_.item<double>();
     ahead_ = 0;
     require_finite(*loss, request, /*rank=*/0);
   }
-  for (const auto point : {StepPoint::after_backward, StepPoint::before_update, StepPoint::after_update}) tell(point);
   return {.local = loss, .global = loss, .agreed = request.votes ? request.votes() : StepVotes()};
+}
+
+void RecordedStep::update(double /*lr*/, const std::function<void(StepPoint)>& at) {
+  at(StepPoint::before_update);
+  at(StepPoint::after_update);
 }
 
 }  // namespace lockstep::train

@@ -12,7 +12,6 @@
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/served_tables.h>

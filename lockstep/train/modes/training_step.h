@@ -1,15 +1,45 @@
-// One optimizer step: forward and backward of this rank's batches, and the update.
+// One optimizer step: forward and backward of this rank's batches, the vote of ranks, and the update.
 #pragma once
 
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/modes/forward.h>
-#include <lockstep/train/modes/votes.h>
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace lockstep::train {
+
+/// Each is true for all ranks if it is for one of them.
+struct StepVotes {
+  bool end = false;   ///< because of a signal
+  bool stop = false;  ///< this and the next two are requests of callbacks
+  bool save = false;
+  bool evaluate = false;
+  bool overdue = false;  ///< checkpoint.every_seconds are over, by rank 0's clock
+  bool writing = false;  ///< a checkpoint is still being written
+};
+
+/// One all_reduce, under way from construction on. A collective.
+class Vote {
+ public:
+  /// `numbers` are added up.
+  Vote(const StepVotes& own, const std::vector<double>& numbers, const Group& group);
+
+  void wait() { work_.wait(); }
+  /// After wait():
+  StepVotes agreed() const;
+  double sum(std::size_t number) const;
+
+ private:
+  at::Tensor sums_;
+  Work work_;
+};
 
 /// The points within a step, in their order. Those of callbacks are the four around backward and update.
 enum class StepPoint {
@@ -54,7 +84,7 @@ struct StepSums {
   double items = 0;
 };
 
-/// What differs in a step between the views: mirrored_step.h and global_run.h.
+/// What differs in a step between the views: mirrored_run.cpp, global_run.cpp and recorded_step.h.
 class StepView {
  public:
   virtual ~StepView() = default;

@@ -4,11 +4,11 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/kernels/optimizer_update.h>
-#include <lockstep/state/safetensors_stream.h>
+#include <lockstep/state/safetensors.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/modes/updater.h>
-#include <lockstep/train/optimizer/clip_gradients.h>
+#include <lockstep/train/optimizer/gradient_scaling.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>

@@ -3,7 +3,6 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/module_names.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/part_settings.h>
 

@@ -1,7 +1,6 @@
-// The LAMB update in tensor operations without a host read: Adam's moments, bias correction, trust ratio.
-#include <lockstep/train/optimizer/lamb.h>
-#include <lockstep/train/optimizer/optimizer_keys.h>
-#include <lockstep/train/optimizer/trust_ratio.h>
+// The LAMB optimizer: Adam's update, scaled for each parameter to the norm of its weights. (You et al., "Large Batch
+// Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020, algorithm 2.)
+#include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
 
@@ -9,10 +8,25 @@
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
+
+struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions>, ScaledRate {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double max_weight_norm = 10;  ///< gamma_u of the paper; its gamma_l is 0
+  bool adapt_1d = true;         ///< false: r = 1 for parameters of at most one dimension
+
+  double get_lr() const override { return lr; }
+  void set_lr(const double rate) override { lr = rate; }
+};
 
 using LambState = torch::optim::AdamParamState;
 
@@ -41,6 +55,37 @@ void lamb_update(at::Tensor& parameter, LambState& state, const LambOptions& opt
   parameter.add_(direction, -options.lr);
 }
 
+/// In step t, for each parameter w with the gradient g (| | is the 2-norm of the whole parameter):
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w
+///   r = min(|w|, max_weight_norm) / |u|, and 1 where |w| or |u| is 0
+///   w = w - lr r u
+/// The state of a parameter is torch::optim::AdamParamState: m is exp_avg, v is exp_avg_sq. Nothing is read on the
+/// host, so a step can be traced. Global tensors have global norms. Parameters must not be pieces of others: their
+/// norms would be wrong. `step` is for parameters with dense gradients; `save` and `load` are not supported, see
+/// optimizer_state().
+class Lamb : public OwnOptimizer {
+ public:
+  Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const LambOptions& defaults)
+      : OwnOptimizer(std::move(groups), std::make_unique<LambOptions>(defaults)) {}
+
+  torch::Tensor step(LossClosure closure = nullptr) override {
+    return step_over<LambOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LambOptions& options) {
+      lamb_update(parameter, state_for<LambState>(state_, parameter), options);
+    });
+  }
+
+  std::vector<std::string> remembered_tensors() const override { return {"exp_avg", "exp_avg_sq"}; }
+
+  NamedTensors memory_of(const at::Tensor& parameter) const override {
+    return fields_of_moments(find_state<LambState>(*this, parameter));
+  }
+
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override {
+    put_state(*this, parameter, take_moments<LambState>(saved, parameter));
+  }
+};
+
 std::unique_ptr<torch::optim::Optimizer> make_lamb(const std::vector<at::Tensor>& parameters,
                                                    const OptimizerConfig& config) {
   const auto& settings = config.options.as<LambSettings>();
@@ -58,25 +103,6 @@ std::unique_ptr<torch::optim::Optimizer> make_lamb(const std::vector<at::Tensor>
 void check_lamb(const OptimizerConfig& config) { require_two_betas(config.options.as<LambSettings>().betas); }
 
 }  // namespace
-
-Lamb::Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const LambOptions& defaults)
-    : OwnOptimizer(std::move(groups), std::make_unique<LambOptions>(defaults)) {}
-
-torch::Tensor Lamb::step(LossClosure closure) {
-  return step_over<LambOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LambOptions& options) {
-    lamb_update(parameter, state_for<LambState>(state_, parameter), options);
-  });
-}
-
-std::vector<std::string> Lamb::remembered_tensors() const { return {"exp_avg", "exp_avg_sq"}; }
-
-NamedTensors Lamb::memory_of(const at::Tensor& parameter) const {
-  return fields_of_moments(find_state<LambState>(*this, parameter));
-}
-
-void Lamb::load_memory_of(const at::Tensor& parameter, NamedTensors& saved) {
-  put_state(*this, parameter, take_moments<LambState>(saved, parameter));
-}
 
 void describe(ConfigFields& fields, LambSettings& settings) {
   betas_key(fields, settings.betas);

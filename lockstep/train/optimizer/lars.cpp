@@ -1,17 +1,30 @@
-// The LARS update in tensor operations without a host read: decayed gradient, trust ratio, momentum.
-#include <lockstep/train/optimizer/lars.h>
-#include <lockstep/train/optimizer/optimizer_keys.h>
-#include <lockstep/train/optimizer/trust_ratio.h>
+// The LARS optimizer: momentum with gradients scaled for each parameter to the norm of its weights. (You, Gitman and
+// Ginsburg, "Large Batch Training of Convolutional Networks", 2017, algorithm 1.)
+#include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
+
+struct LarsOptions : torch::optim::OptimizerCloneableOptions<LarsOptions>, ScaledRate {
+  double lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double trust_coefficient = 0.001;
+  double eps = 1e-8;
+  bool adapt_1d = true;  ///< false: r = 1 for parameters of at most one dimension
+
+  double get_lr() const override { return lr; }
+  void set_lr(const double rate) override { lr = rate; }
+};
 
 using LarsState = torch::optim::SGDParamState;
 
@@ -25,6 +38,44 @@ at::Tensor scaled_gradient(const at::Tensor& parameter, const LarsOptions& optio
       weight_norm * options.trust_coefficient / (norm + weight_norm * options.weight_decay + options.eps);
   return decayed.mul_(ratio_or_1(ratio, weight_norm, norm));
 }
+
+/// For each parameter w with the gradient g (| | is the 2-norm of the whole parameter):
+///   r = trust_coefficient |w| / (|g| + weight_decay |w| + eps), and 1 where |w| or |g| is 0
+///   v = momentum v + r (g + weight_decay w), where v is 0 before the first step
+///   w = w - lr v
+/// Other than in the paper, lr is not part of v, as in torch::optim::SGD: with r = 1 the two are the same, and a
+/// schedule has the same meaning. The state of a parameter is torch::optim::SGDParamState: v is momentum_buffer, none
+/// without momentum. For the rest see Lamb (lamb.cpp).
+class Lars : public OwnOptimizer {
+ public:
+  Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const LarsOptions& defaults)
+      : OwnOptimizer(std::move(groups), std::make_unique<LarsOptions>(defaults)) {}
+
+  torch::Tensor step(LossClosure closure = nullptr) override {
+    return step_over<LarsOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LarsOptions& options) {
+      auto change = scaled_gradient(parameter, options);
+      if (options.momentum != 0) {
+        auto& state = state_for<LarsState>(state_, parameter);
+        if (state.momentum_buffer().defined()) {
+          change = state.momentum_buffer().mul_(options.momentum).add_(change);
+        } else {
+          state.momentum_buffer(change);
+        }
+      }
+      parameter.add_(change, -options.lr);
+    });
+  }
+
+  std::vector<std::string> remembered_tensors() const override { return {"momentum_buffer"}; }
+
+  NamedTensors memory_of(const at::Tensor& parameter) const override {
+    return fields_of_momentum(find_state<LarsState>(*this, parameter));
+  }
+
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override {
+    put_state(*this, parameter, take_momentum(saved, parameter));
+  }
+};
 
 std::unique_ptr<torch::optim::Optimizer> make_lars(const std::vector<at::Tensor>& parameters,
                                                    const OptimizerConfig& config) {
@@ -40,34 +91,6 @@ std::unique_ptr<torch::optim::Optimizer> make_lars(const std::vector<at::Tensor>
 }
 
 }  // namespace
-
-Lars::Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const LarsOptions& defaults)
-    : OwnOptimizer(std::move(groups), std::make_unique<LarsOptions>(defaults)) {}
-
-torch::Tensor Lars::step(LossClosure closure) {
-  return step_over<LarsOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LarsOptions& options) {
-    auto change = scaled_gradient(parameter, options);
-    if (options.momentum != 0) {
-      auto& state = state_for<LarsState>(state_, parameter);
-      if (state.momentum_buffer().defined()) {
-        change = state.momentum_buffer().mul_(options.momentum).add_(change);
-      } else {
-        state.momentum_buffer(change);
-      }
-    }
-    parameter.add_(change, -options.lr);
-  });
-}
-
-std::vector<std::string> Lars::remembered_tensors() const { return {"momentum_buffer"}; }
-
-NamedTensors Lars::memory_of(const at::Tensor& parameter) const {
-  return fields_of_momentum(find_state<LarsState>(*this, parameter));
-}
-
-void Lars::load_memory_of(const at::Tensor& parameter, NamedTensors& saved) {
-  put_state(*this, parameter, take_momentum(saved, parameter));
-}
 
 void describe(ConfigFields& fields, LarsSettings& settings) {
   momentum_key(fields, settings.momentum);

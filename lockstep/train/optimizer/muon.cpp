@@ -1,24 +1,71 @@
-// The Muon update in tensor operations without a host read: momentum, Newton-Schulz steps, and AdamW for the rest.
+// The Muon optimizer: momentum whose matrices are orthogonalised by Newton-Schulz steps, with AdamW for all other
+// parameters. (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; as torch.optim.Muon.)
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/train/optimizer/muon.h>
-#include <lockstep/train/optimizer/optimizer_keys.h>
+#include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::int64_t kMostNewtonSchulzSteps = 99;
+
+/// The keys of optimizer.name muon.
+struct MuonSettings {
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::int64_t ns_steps = 5;
+  double eps = 1e-7;
+  std::string adjust_lr = "original";
+  bool orthogonalize = true;
+  double adamw_lr_factor = 1;
+  std::vector<double> betas = {0.9, 0.999};
+  double adamw_eps = 1e-8;
+};
+
+void describe(ConfigFields& fields, MuonSettings& settings) {
+  fields.field("momentum", settings.momentum, or_default(from_to_below(0, 1)),
+               "share of the old momentum of matrices; null: the default");
+  fields.field("nesterov", settings.nesterov, anything(), "Nesterov's form");
+  fields.field("ns_steps", settings.ns_steps, between(1, kMostNewtonSchulzSteps),
+               "Newton-Schulz steps, which orthogonalise a matrix");
+  fields.field("eps", settings.eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
+               "smaller norms of matrices count as this");
+  fields.field("adjust_lr", settings.adjust_lr, one_of({"original", "match_rms_adamw"}),
+               "factor of lr for a matrix [A, B]. original: sqrt(max(1, A / B)); match_rms_adamw: 0.2 sqrt(max(A, B)), "
+               "so that lr and weight_decay may be AdamW's");
+  fields.field("orthogonalize", settings.orthogonalize, anything(),
+               "false: matrices are updated by AdamW, too; for embeddings and the last layer, in optimizer.groups");
+  fields.field("adamw_lr_factor", settings.adamw_lr_factor, between(0, kMostOptimizerRate),
+               "of lr, for the parameters that AdamW updates");
+  fields.field("betas", settings.betas, items(2, from_to_below(0, 1)), "AdamW's decay of the two moments");
+  fields.field("adamw_eps", settings.adamw_eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
+               "AdamW's: added to the denominator");
+}
+
+struct MuonOptions : torch::optim::OptimizerCloneableOptions<MuonOptions>, ScaledRate {
+  MuonSettings settings{};
+  double lr = 1e-3;
+  double weight_decay = 0;
+
+  double get_lr() const override { return lr; }
+  void set_lr(const double rate) override { lr = rate; }
+};
 
 using MatrixState = torch::optim::SGDParamState;
 using OtherState = torch::optim::AdamWParamState;
 
 constexpr double kFirst = 3.4445, kThird = -4.7750, kFifth = 2.0315;  // coefficients of X, X^3 and X^5
-constexpr std::int64_t kMostNewtonSchulzSteps = 99;
 
 bool is_orthogonalized(const at::Tensor& parameter, const MuonOptions& options) {
   return options.settings.orthogonalize && parameter.dim() == 2;
@@ -81,6 +128,53 @@ void update_other(at::Tensor& parameter, OtherState& state, const MuonOptions& o
   parameter.addcdiv_(average, root, -lr / (1 - std::pow(beta1, t)));
 }
 
+/// For each parameter w of two dimensions [A, B] with the gradient g, where `orthogonalize` holds:
+///   m = momentum m + (1 - momentum) g,  u = (1 - momentum) g + momentum m with nesterov, else m
+///   w = w - lr weight_decay w - lr r O(u)
+/// with r = sqrt(max(1, A / B)) for adjust_lr original, and 0.2 sqrt(max(A, B)) for match_rms_adamw. O makes all
+/// singular values about 1: of X = u / max(|u|, eps), transposed where A > B, `ns_steps` times
+///   X = a X + (b Y + c Y Y) X with Y = X X^T, a = 3.4445, b = -4.7750, c = 2.0315
+/// rounded to bfloat16 after each product. All other parameters: AdamW with lr adamw_lr_factor, betas and adamw_eps.
+/// The state of a matrix is torch::optim::SGDParamState (momentum_buffer), of others torch::optim::AdamWParamState.
+/// Parameters must not be pieces of others. Global tensors are orthogonalised as a whole. For the rest see Lamb
+/// (lamb.cpp).
+class Muon : public OwnOptimizer {
+ public:
+  Muon(std::vector<torch::optim::OptimizerParamGroup> groups, const MuonOptions& defaults)
+      : OwnOptimizer(std::move(groups), std::make_unique<MuonOptions>(defaults)) {}
+
+  torch::Tensor step(LossClosure closure = nullptr) override {
+    return step_over<MuonOptions>(param_groups_, closure, [this](at::Tensor& parameter, const MuonOptions& options) {
+      if (is_orthogonalized(parameter, options)) {
+        update_matrix(parameter, state_for<MatrixState>(state_, parameter), options);
+      } else {
+        update_other(parameter, state_for<OtherState>(state_, parameter), options);
+      }
+    });
+  }
+
+  std::vector<std::string> remembered_tensors() const override { return {"momentum_buffer", "exp_avg", "exp_avg_sq"}; }
+
+  NamedTensors memory_of(const at::Tensor& parameter) const override {
+    const auto* options = options_for(*this, parameter);
+    if (options == nullptr) return {};
+    if (is_orthogonalized(parameter, static_cast<const MuonOptions&>(*options))) {
+      return fields_of_momentum(find_state<MatrixState>(*this, parameter));
+    }
+    return fields_of_moments(find_state<OtherState>(*this, parameter));
+  }
+
+  void load_memory_of(const at::Tensor& parameter, NamedTensors& saved) override {
+    const auto* options = options_for(*this, parameter);
+    if (options == nullptr) return;
+    if (is_orthogonalized(parameter, static_cast<const MuonOptions&>(*options))) {
+      put_state(*this, parameter, take_momentum(saved, parameter));
+    } else {
+      put_state(*this, parameter, take_moments<OtherState>(saved, parameter));
+    }
+  }
+};
+
 std::unique_ptr<torch::optim::Optimizer> make_muon(const std::vector<at::Tensor>& parameters,
                                                    const OptimizerConfig& config) {
   MuonOptions options;
@@ -93,60 +187,6 @@ std::unique_ptr<torch::optim::Optimizer> make_muon(const std::vector<at::Tensor>
 void check_muon(const OptimizerConfig& config) { require_two_betas(config.options.as<MuonSettings>().betas); }
 
 }  // namespace
-
-Muon::Muon(std::vector<torch::optim::OptimizerParamGroup> groups, const MuonOptions& defaults)
-    : OwnOptimizer(std::move(groups), std::make_unique<MuonOptions>(defaults)) {}
-
-torch::Tensor Muon::step(LossClosure closure) {
-  return step_over<MuonOptions>(param_groups_, closure, [this](at::Tensor& parameter, const MuonOptions& options) {
-    if (is_orthogonalized(parameter, options)) {
-      update_matrix(parameter, state_for<MatrixState>(state_, parameter), options);
-    } else {
-      update_other(parameter, state_for<OtherState>(state_, parameter), options);
-    }
-  });
-}
-
-std::vector<std::string> Muon::remembered_tensors() const { return {"momentum_buffer", "exp_avg", "exp_avg_sq"}; }
-
-NamedTensors Muon::memory_of(const at::Tensor& parameter) const {
-  const auto* options = options_for(*this, parameter);
-  if (options == nullptr) return {};
-  if (is_orthogonalized(parameter, static_cast<const MuonOptions&>(*options))) {
-    return fields_of_momentum(find_state<MatrixState>(*this, parameter));
-  }
-  return fields_of_moments(find_state<OtherState>(*this, parameter));
-}
-
-void Muon::load_memory_of(const at::Tensor& parameter, NamedTensors& saved) {
-  const auto* options = options_for(*this, parameter);
-  if (options == nullptr) return;
-  if (is_orthogonalized(parameter, static_cast<const MuonOptions&>(*options))) {
-    put_state(*this, parameter, take_momentum(saved, parameter));
-  } else {
-    put_state(*this, parameter, take_moments<OtherState>(saved, parameter));
-  }
-}
-
-void describe(ConfigFields& fields, MuonSettings& settings) {
-  fields.field("momentum", settings.momentum, or_default(from_to_below(0, 1)),
-               "share of the old momentum of matrices; null: the default");
-  fields.field("nesterov", settings.nesterov, anything(), "Nesterov's form");
-  fields.field("ns_steps", settings.ns_steps, between(1, kMostNewtonSchulzSteps),
-               "Newton-Schulz steps, which orthogonalise a matrix");
-  fields.field("eps", settings.eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
-               "smaller norms of matrices count as this");
-  fields.field("adjust_lr", settings.adjust_lr, one_of({"original", "match_rms_adamw"}),
-               "factor of lr for a matrix [A, B]. original: sqrt(max(1, A / B)); match_rms_adamw: 0.2 sqrt(max(A, B)), "
-               "so that lr and weight_decay may be AdamW's");
-  fields.field("orthogonalize", settings.orthogonalize, anything(),
-               "false: matrices are updated by AdamW, too; for embeddings and the last layer, in optimizer.groups");
-  fields.field("adamw_lr_factor", settings.adamw_lr_factor, between(0, kMostOptimizerRate),
-               "of lr, for the parameters that AdamW updates");
-  fields.field("betas", settings.betas, items(2, from_to_below(0, 1)), "AdamW's decay of the two moments");
-  fields.field("adamw_eps", settings.adamw_eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
-               "AdamW's: added to the denominator");
-}
 
 std::vector<OptimizerPart> muon_parts() {
   return {{.name = "muon",

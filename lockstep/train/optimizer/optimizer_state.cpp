@@ -1,9 +1,12 @@
 // The state of optimizers as tensors named PARAMETER.FIELD and back: of classes that carry it (OptimizerMemory) and of
 // torch::optim's.
 #include <lockstep/base/error.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/state/sharded/load.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/optimizer/torch_optimizer.h>
+#include <lockstep/train/sharded/checkpoint.h>
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>
@@ -14,6 +17,20 @@
 
 namespace lockstep::train {
 namespace {
+
+NamedTensors optimizer_tensors_in(const ShardedIndex& index, const std::string& prefix,
+                                  const torch::optim::Optimizer& optimizer, const NamedParameters& parameters) {
+  NamedTensors state;
+  for (const auto& [name, parameter] : parameters) {
+    for (const auto& field : remembered_tensors(optimizer)) {
+      const auto key = fmt::format("{}{}.{}", prefix, name, field);
+      if (index.tensors.contains(key)) state.emplace(key, torch::zeros_like(parameter));
+    }
+    const auto key = fmt::format("{}{}.{}", prefix, name, kRememberedStep);
+    if (index.tensors.contains(key)) state.emplace(key, torch::zeros({}, torch::kLong));
+  }
+  return state;
+}
 
 namespace optim = torch::optim;
 
@@ -43,6 +60,28 @@ void require_shape(std::string_view key, const at::Tensor& saved, at::IntArrayRe
 }
 
 }  // namespace
+
+void load_sharded_optimizer(const std::filesystem::path& folder, const std::string& prefix,
+                            torch::optim::Optimizer& optimizer, const NamedParameters& parameters) {
+  const torch::NoGradGuard no_grad;
+  const auto mesh = mesh_of_tensors({parameters.begin(), parameters.end()});
+  const Group* group = mesh ? &mesh->group() : nullptr;
+  const auto index = shared_index(folder, group);
+  const auto tensors = optimizer_tensors_in(index, prefix, optimizer, parameters);
+  for (auto saved = index.tensors.lower_bound(prefix); saved != index.tensors.end() && saved->first.starts_with(prefix);
+       ++saved) {
+    if (tensors.contains(saved->first)) continue;
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                fmt::format("it holds \"{}\", for which this optimizer has no place; load with the parameters and the "
+                            "kind of optimizer that were saved",
+                            saved->first),
+                {(folder / kIndexName).string(), 0});
+  }
+  fill_all(folder, index, tensors, group);
+  NamedTensors state;
+  for (const auto& [key, tensor] : tensors) state.emplace(key.substr(prefix.size()), tensor);
+  load_optimizer_state(optimizer, parameters, state);
+}
 
 const optim::OptimizerOptions* options_for(const optim::Optimizer& optimizer, const at::Tensor& parameter) {
   for (const auto& group : optimizer.param_groups()) {

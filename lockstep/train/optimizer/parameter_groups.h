@@ -1,8 +1,10 @@
-// The settings of single parameters: optimizer.groups and optimizer.no_decay.
+// Parameters by name patterns: those that are not trained (model.freeze), and groups with settings of their own
+// (optimizer.groups).
 #pragma once
 
 #include <lockstep/base/error.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 
 #include <optional>
@@ -10,6 +12,15 @@
 #include <vector>
 
 namespace lockstep::train {
+
+/// Switches requires_grad off for the parameters that match one of the patterns. Before the module is made parallel.
+/// Buffers are not parameters: the statistics of a frozen batch norm are still updated in training mode. Error(config)
+/// for a pattern that matches no parameter, and when no trainable parameter is left.
+void freeze_parameters(const torch::nn::Module& module, const std::vector<std::string>& patterns);
+
+/// An optimizer's state (optimizer.h) without the state of frozen parameters: a run may freeze more parameters than the
+/// run that it continues.
+NamedTensors without_frozen(NamedTensors optimizer_state, const torch::nn::Module& module);
 
 /// One entry of optimizer.groups.
 struct GroupRule {

@@ -29,9 +29,6 @@ struct RowState : torch::optim::OptimizerCloneableParamState<RowState> {
   std::int64_t step = 0;
 };
 
-/// A RowState with the values before the first step.
-std::unique_ptr<RowState> initial_row_state(const rows::RuleSettings& settings, const at::Tensor& parameter);
-
 /// Parameter groups may have different rules. A dense gradient touches all rows. A step is one of all parameters that
 /// have a gradient, even one without rows. Error(unsupported) for parameters that are not float32 on the CPU, global
 /// ones, and sparse gradients of several sparse dimensions.

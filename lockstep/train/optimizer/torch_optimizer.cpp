@@ -1,6 +1,5 @@
 // The optimizers of torch::optim: SGD, Adam, AdamW, RMSprop and Adagrad, with their keys, rates of groups and states.
 #include <lockstep/base/error.h>
-#include <lockstep/train/optimizer/optimizer_keys.h>
 #include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/optimizer/torch_optimizer.h>
 #include <lockstep/train/part_settings.h>

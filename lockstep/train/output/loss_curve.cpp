@@ -1,18 +1,27 @@
-// The loss chart as SVG text: points averaged to at most 800, a centred moving average, axes, epoch marks, a metric.
+// The loss chart as SVG text: points averaged to at most 800, a centred moving average, epoch marks, a metric, and axes
+// with ticks, linear or in powers of ten.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/plan/report/markup.h>
-#include <lockstep/train/output/axis.h>
 #include <lockstep/train/output/loss_curve.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
 namespace lockstep::train {
 namespace {
+
+double round_step(double raw) {
+  const double power = std::pow(10.0, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10.0 * power;
+}
 
 // The elements of charts, as text.
 namespace svg {
@@ -176,6 +185,15 @@ std::string legend(bool with_evaluations) {
   return out + svg::dot({733, y - 4}, kOrange) + svg::text({742, y}, "start", "evaluation");
 }
 
+/// An axis of powers of ten that covers low..high, both above 0: its numbers are their exponents.
+Axis axis_of_powers(double low, double high) {
+  constexpr double kSlack = 1e-9;
+  Axis axis{std::floor(std::log10(low) + kSlack), std::ceil(std::log10(high) - kSlack), {}};
+  if (!(axis.high > axis.low)) axis.high = axis.low + 1;
+  for (double exponent = axis.low; exponent <= axis.high; ++exponent) axis.ticks.push_back(exponent);
+  return axis;
+}
+
 Plane make_plane(const std::vector<Point>& shown, const std::vector<Point>& evaluated) {
   double low = shown.front().y, high = shown.front().y, last = shown.back().x;
   for (const auto* points : {&shown, &evaluated}) {
@@ -234,6 +252,31 @@ std::string plot(std::span<const MetricsLine> lines, std::span<const Evaluation>
 }
 
 }  // namespace
+
+Axis make_axis(double low, double high, int wanted, bool extend) {
+  if (!(high > low)) {
+    const double around = low == 0 ? 1.0 : std::abs(low) * 0.1;
+    low -= around;
+    high += around;
+  }
+  const double step = round_step((high - low) / wanted);
+  constexpr double kSlack = 1e-9;  // a tick that misses the end by rounding only is a tick
+  if (extend) {
+    low = std::floor(low / step + kSlack) * step;
+    high = std::ceil(high / step - kSlack) * step;
+  }
+  Axis axis{low, high, {}};
+  const auto first = static_cast<std::int64_t>(std::ceil(low / step - kSlack));
+  const auto last = static_cast<std::int64_t>(std::floor(high / step + kSlack));
+  for (auto i = first; i <= last; ++i) axis.ticks.push_back(static_cast<double>(i) * step);
+  return axis;
+}
+
+std::string tick_text(double value) {
+  if (value == 0) return "0";
+  if (std::abs(value) >= 10000) return fmt::format("{:.6g}k", value / 1000);
+  return fmt::format("{:.6g}", value);
+}
 
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title) {

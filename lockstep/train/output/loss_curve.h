@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/output/metrics.h>
 #include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <chrono>
 #include <filesystem>
@@ -13,6 +13,19 @@
 #include <vector>
 
 namespace lockstep::train {
+
+struct Axis {
+  double low = 0;
+  double high = 1;
+  std::vector<double> ticks;  ///< ascending, within low..high
+};
+
+/// An axis that covers low..high with about `wanted` ticks at multiples of 1, 2 or 5 times a power of ten. Without
+/// `extend` it ends exactly at low and high; with it, at the ticks around them. Equal ends are moved apart.
+Axis make_axis(double low, double high, int wanted, bool extend);
+
+/// A tick as short text: "0.25", "1500", "20k", "1e-05".
+std::string tick_text(double value);
 
 /// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
 /// and a dot for the loss of each evaluation; the axis is logarithmic where the largest value is 50 times the least.

@@ -5,15 +5,32 @@
 // all ranks have shared their shards: a step that a rank did not share before it was lost is undone.
 #pragma once
 
+#include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/state/kept_state.h>
+#include <lockstep/state/resume.h>
+#include <lockstep/state/sharded/save.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/recovery/shard_state.h>
+
+#include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <vector>
 
 namespace lockstep::train {
+
+/// The tensors that such parts of all ranks make up, without values.
+NamedTensors divided_tensors(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
+
+/// The boxes of a parameter that make up a stretch of its memory, with their values in `run`, a one-dimensional tensor
+/// of the stretch's elements. They share its memory.
+std::vector<HeldPart> parts_of_run(const at::Tensor& run, const at::Tensor& parameter,
+                                   const ParameterShards::Stretch& stretch);
+
+/// The optimizer state of stretches, named by their numbers as of pieces, from a whole state; `outline` is of its
+/// optimizer tensors, without "optimizer.", which fit the parameters.
+NamedTensors read_stretches(StateSource& source, const NamedTensors& outline, const torch::optim::Optimizer& optimizer,
+                            const NamedParameters& parameters, const std::vector<ParameterShards::Stretch>& stretches);
 
 class ShardBackup {
  public:

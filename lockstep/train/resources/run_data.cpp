@@ -1,15 +1,37 @@
-// The data of a rank: sampler options from the batch and remainder keys, loader options, and batches on the device.
+// The data of a rank: lookup of the data set's part; sampler options from the batch and remainder keys; a thread that
+// holds one batch ahead of the consumer, copied from pinned memory to the device on its own stream.
 #include <lockstep/base/error.h>
+#include <lockstep/comm/device/lane.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/resources/device_feed.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/resources/run_data.h>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
+
+class RootField final : public ConfigFields {
+ public:
+  std::string* root = nullptr;
+
+ private:
+  void visit(std::string_view key, ConfigTarget target, const ConfigRule& /*rule*/, std::string_view /*doc*/) override {
+    if (key == "root" && std::holds_alternative<std::string*>(target)) root = std::get<std::string*>(target);
+  }
+  bool enter(std::string_view /*key*/, std::string_view /*doc*/) override { return false; }
+  bool enter_optional(std::string_view /*key*/, bool present, std::string_view /*doc*/) override { return present; }
+  void leave() override {}
+};
 
 data::Remainder remainder_of(const std::string& name) {
   if (name == "pad") return data::Remainder::pad;
@@ -55,6 +77,121 @@ RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Data
 }
 
 }  // namespace
+
+const DataPart& data_part(const DataConfig& config) {
+  return part_named(parts_or_shipped(config.parts).data, config.name, "data.name");
+}
+
+std::string* root_of(PartOptions& options) {
+  RootField field;
+  options.visit(field);
+  return field.root;
+}
+
+PartOptions data_options(const DataConfig& config, const DataPart& part) {
+  PartOptions options = options_of(config, part);
+  auto* root = config.root.empty() ? nullptr : root_of(options);
+  if (root != nullptr && root->empty()) *root = config.root;
+  return options;
+}
+
+samples::TransformList transforms_of(const DataConfig& config, data::Split split,
+                                     const std::optional<data::PictureShape>& stored) {
+  const auto& parts = parts_or_shipped(config.parts).transforms;
+  const auto words = refused_words();
+  if (split == data::Split::test && config.eval_transforms.kind != ConfigNode::Kind::null) {
+    return samples::read_transforms(config.eval_transforms, "data.eval_transforms", words, parts, true, stored);
+  }
+  return samples::read_transforms(config.train_transforms, "data.train_transforms", words, parts,
+                                  split == data::Split::train, stored);
+}
+
+DeviceFeed::DeviceFeed(std::unique_ptr<samples::Batches> source, Move move)
+    : source_(std::move(source)), move_(std::move(move)) {}
+
+DeviceFeed::~DeviceFeed() { end(); }
+
+void DeviceFeed::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void DeviceFeed::start(std::int64_t epoch, std::int64_t step) {
+  end();
+  source_->start(epoch, step);
+  ahead_.reset();
+  ended_ = false;
+  left_out_ = 0;
+  thread_ = std::thread([this] { run(); });
+}
+
+DeviceFeed::Taken DeviceFeed::take() {
+  Taken taken;
+  try {
+    taken.batch = source_->next();
+    if (taken.batch) taken.arrived = move_(*taken.batch);
+  } catch (...) {
+    taken.error = std::current_exception();
+  }
+  taken.left_out = source_->left_out();
+  return taken;
+}
+
+void DeviceFeed::run() {
+  for (;;) {
+    auto taken = take();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_ || !ahead_; });
+    if (ended_) return;
+    const bool is_last = taken.error || !taken.batch;
+    ahead_ = std::move(taken);
+    ended_ = is_last;
+    changed_.notify_all();
+    if (is_last) return;
+  }
+}
+
+std::optional<samples::Batch> DeviceFeed::next() {
+  Taken taken;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_ || ahead_; });
+    if (!ahead_) return std::nullopt;
+    taken = *std::exchange(ahead_, std::nullopt);
+  }
+  changed_.notify_all();
+  left_out_ = taken.left_out;
+  if (taken.error) std::rethrow_exception(taken.error);
+  if (taken.arrived) taken.arrived();
+  return std::move(taken.batch);
+}
+
+DeviceFeed::Move move_to(const c10::Device& device) {
+  const auto lane = std::make_shared<lockstep::detail::Lane>(device);
+  return [lane, device](samples::Batch& batch) -> DeviceFeed::Arrived {
+    std::vector<at::Tensor> moved;
+    const auto move = [&](at::Tensor& tensor) {
+      tensor = tensor.pin_memory().to(device, /*non_blocking=*/true);
+      moved.push_back(tensor);
+    };
+    const auto copies = lane->run({}, [&] {
+      const c10::StreamGuard on_lane(lane->stream());
+      for (auto& [name, tensor] : batch.tensors) move(tensor);
+      for (auto& [name, list] : batch.lists) {
+        for (auto& tensor : list) move(tensor);
+      }
+    });
+    return [copies, device, moved = std::move(moved)] {
+      copies->order_current_stream();
+      const auto current = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+      for (const auto& tensor : moved) tensor.record_stream(current);
+    };
+  };
+}
 
 std::unique_ptr<samples::Batches> RankData::batches(const c10::Device& device) const {
   auto on_cpu = dataset->batches(dataset, sampler, loading);

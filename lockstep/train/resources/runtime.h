@@ -2,11 +2,14 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/config.h>
+#include <lockstep/world/world.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace at {
@@ -14,11 +17,30 @@ class Tensor;
 }
 namespace c10 {
 struct Device;
-}
+}  // namespace c10
 
 namespace lockstep::train {
 
-/// The device of a run; see use_cuda in device.h.
+using lockstep::detail::cuda_devices;
+using lockstep::detail::CudaDevices;
+
+/// Checks whether system.device ("auto", "cpu", "cuda" or "cuda:N") is possible for a rank of `world`. Error(config)
+/// for CUDA without a device, or a number that no device has; and, if ranks may not share a device (`may_share`), for
+/// more ranks than devices on this host, or one number for several ranks. Must be called before the rendezvous.
+void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share);
+
+/// The same check for a backend for CUDA tensors, which needs CUDA devices. `where`: the source of the backend's name,
+/// parallel.backend or LOCKSTEP_BACKEND.
+void require_device_for(std::string_view backend, std::string_view where, const World& world,
+                        const CudaDevices& devices, bool may_share);
+
+/// Whether a run computes on CUDA: if its group transfers CUDA tensors, or with "auto" for a single rank if there is a
+/// device. In the global view, tensors are on the device of the group's tensors. Error(config) for several ranks with
+/// parameter servers.
+bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::string_view mode,
+              const CudaDevices& devices);
+
+/// The device of a run; see use_cuda.
 c10::Device choose_device(const RunConfig& config, const Group& group);
 
 /// Sets the threads of one operation, TF32, and whether deterministic kernels are preferred.
@@ -38,9 +60,5 @@ void seed_weights(std::int64_t seed);
 
 /// Seeds libtorch's generators differently on each rank, for random numbers in steps (dropout).
 void seed_rank(std::int64_t seed, int rank, std::int64_t step);
-
-/// Gets and sets the state of the CPU generator as a uint8 tensor.
-at::Tensor generator_state();
-void set_generator_state(const at::Tensor& state);
 
 }  // namespace lockstep::train

@@ -1,15 +1,151 @@
-// The worker's client of parameter servers: gradients of tables and slices pushed after a step, values fetched back.
+// Dense parameters as tables of slices on parameter servers, chosen by pattern; the worker's client: gradients of
+// tables and slices pushed after a step, values fetched back.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/state/sharded/sharded_save.h>
+#include <lockstep/models/remote_rows.h>
+#include <lockstep/state/sharded/save.h>
+#include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kNumbersOfKib = 1024 / sizeof(float);
+
+}  // namespace
+
+bool is_served_mode(const ParallelConfig& config) { return config.mode == "parameter_server"; }
+
+std::optional<std::int64_t> most_ahead(const ServerConfig& config) {
+  if (config.consistency == "async") return std::numeric_limits<std::int64_t>::max();
+  if (config.consistency == "bounded" && config.staleness > 0) return config.staleness;
+  return std::nullopt;
+}
+
+NamedParameters served_parameters(const ParallelConfig& config, const torch::nn::Module& module) {
+  const auto& patterns = config.server.parameters;
+  if (!is_served_mode(config)) return {};
+  std::vector<std::string> names;
+  NamedParameters served;
+  for (auto& [name, parameter] : trainable_parameters(module)) {
+    names.push_back(name);
+    if (!fits_any(name, patterns)) {
+      if (!most_ahead(config.server)) continue;
+      fail(ErrorKind::config, "parallel.server.consistency",
+           "is {}, and {} is not on servers, so that workers would still wait for each other in every step; set "
+           "parallel.server.parameters=[\"*\"]",
+           config.server.consistency, name);
+    }
+    if (!parameter.device().is_cpu() || parameter.scalar_type() != torch::kFloat) {
+      fail(ErrorKind::config, "parallel.server.parameters", "{} is {} on {}; servers have float32 on the CPU", name,
+           std::string(parameter.dtype().name()), parameter.device().str());
+    }
+    served.emplace_back(name, parameter);
+  }
+  for (const auto& [name, table] : models::tables_elsewhere(module)) names.push_back(name);
+  if (patterns.empty()) return {};
+  require_matches(patterns, names, "parallel.server.parameters");
+  return served;
+}
+
+std::vector<parameter_servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters) {
+  std::vector<parameter_servers::TableSpec> specs;
+  for (const auto& [name, parameter] : parameters) {
+    const auto dim = std::clamp<std::int64_t>(parameter.numel(), 1, config.slice_kb * kNumbersOfKib);
+    specs.push_back({.name = name,
+                     .rows = std::max<std::int64_t>(1, (parameter.numel() + dim - 1) / dim),
+                     .dim = dim,
+                     .key = parameter_servers::key_of(name),
+                     .is_slices = true});
+  }
+  return specs;
+}
+
+void share_first_values(const NamedParameters& parameters, const Group& everyone) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : parameters) {
+    auto values = parameter.detach();
+    broadcast(values, everyone, 0);
+  }
+}
+
+at::Tensor slices_of(const at::Tensor& values, const parameter_servers::TableSpec& spec) {
+  auto slices = torch::zeros({spec.rows, spec.dim});
+  slices.flatten().narrow(0, 0, values.numel()).copy_(values.detach().flatten());
+  return slices;
+}
+
+/// A served parameter, with memory for its slices.
+struct ServedParameters::Parameter {
+  at::Tensor value;
+  parameter_servers::TableSpec spec;
+  std::size_t table;
+  std::vector<std::int64_t> ids;
+  at::Tensor gradients;
+  at::Tensor slices;
+
+  at::Tensor numbers_of(const at::Tensor& slices_or_gradients) const {
+    return slices_or_gradients.flatten().narrow(0, 0, value.numel()).view(value.sizes());
+  }
+};
+
+ServedParameters::ServedParameters(NamedParameters parameters, std::vector<parameter_servers::TableSpec> specs,
+                                   std::size_t first_table) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto& spec = specs[i];
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(spec.rows));
+    std::iota(ids.begin(), ids.end(), 0);
+    auto gradients = torch::zeros({spec.rows, spec.dim}), slices = torch::zeros({spec.rows, spec.dim});
+    parameters_.push_back({parameters[i].second, std::move(spec), first_table + i, std::move(ids), std::move(gradients),
+                           std::move(slices)});
+  }
+}
+
+ServedParameters::~ServedParameters() = default;
+ServedParameters::ServedParameters(ServedParameters&&) noexcept = default;
+ServedParameters& ServedParameters::operator=(ServedParameters&&) noexcept = default;
+
+std::vector<parameter_servers::GradientsOfTable> ServedParameters::take_gradients() {
+  const torch::NoGradGuard no_grad;
+  std::vector<parameter_servers::GradientsOfTable> taken;
+  for (auto& each : parameters_) {
+    auto gradient = std::exchange(each.value.mutable_grad(), {});
+    if (!gradient.defined()) {
+      taken.emplace_back();
+      continue;
+    }
+    if (gradient.is_sparse()) {
+      fail(ErrorKind::unsupported, "parallel.server.parameters",
+           "the gradient of {} is sparse, and it is on servers as a whole: make the layer a "
+           "lockstep::models::ServedEmbedding, "
+           "whose rows are there",
+           each.spec.name);
+    }
+    each.numbers_of(each.gradients).copy_(gradient);
+    taken.push_back({.used = true, .ids = each.ids, .values = each.gradients.data_ptr<float>()});
+  }
+  return taken;
+}
+
+void ServedParameters::update(parameter_servers::RowClient& client) {
+  if (parameters_.empty()) return;
+  std::vector<parameter_servers::WantedRows> wanted;
+  for (auto& each : parameters_) {
+    wanted.push_back({.table = each.table, .ids = each.ids, .rows = each.slices.data_ptr<float>()});
+  }
+  client.fetch(wanted);
+  const torch::NoGradGuard no_grad;
+  for (auto& each : parameters_) each.value.copy_(each.numbers_of(each.slices));
+}
 
 ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place)
     : place_(std::move(place)),

@@ -5,9 +5,8 @@
 #include <lockstep/samples/criteo.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/train/tasks/binary_classification.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/out_of_range.h>
+#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -32,16 +31,18 @@ at::Tensor classes_of(const samples::Batch& batch) {
   return batch[field].to(torch::kFloat);
 }
 
-// Cross entropy of targets outside of that range has no minimum: the loss would decrease without bound.
-void require_two_classes(const at::Tensor& classes) {
-  const auto own = find_own_values(classes);
-  if (!own.defined()) return;
-  const auto least = own.min().item<double>(), most = own.max().item<double>();
-  if (least >= 0 && most <= 1) return;
-  fail(ErrorKind::data, "task.name",
-       "binary_classification is for classes 0 and 1, and those of a batch are from {} to {}", least, most);
+struct BinaryOptions {
+  double positive_weight = 1;  ///< of the loss of samples of class 1
+};
+void describe(ConfigFields& fields, BinaryOptions& options) {
+  fields.field("positive_weight", options.positive_weight, {.low = 0, .high = 1e6, .low_excluded = true},
+               "weight of the loss of samples of class 1");
 }
 
+/// For a model with one output per sample, its logit: a models::FieldNetwork of `ids` and `weights`, or a
+/// models::Network of `features` or `pictures`. The class, 0 or 1, is `targets`, floating, or `labels`, int64, with one
+/// number per sample. Loss: the mean of the binary cross entropy. Metric: `accuracy`, the share of samples whose class
+/// is more probable than the other. Predicts `probability` of class 1 [N].
 class BinaryClassification final : public Task {
  public:
   explicit BinaryClassification(const BinaryOptions& options) : options_(options) {}
@@ -57,7 +58,7 @@ class BinaryClassification final : public Task {
           fmt::join(logits.sizes(), ", "), fmt::join(classes.sizes(), ", "));
     }
     const auto target = classes.reshape(logits.sizes());
-    require_two_classes(target);
+    require_shares(target, "task.name", "binary_classification is for classes 0 and 1", "");
     const auto weight =
         options_.positive_weight == 1 ? at::Tensor() : torch::full({1}, options_.positive_weight, logits.options());
     Outcome outcome{.loss = torch::binary_cross_entropy_with_logits(logits, target, {}, weight)};
@@ -81,13 +82,15 @@ class BinaryClassification final : public Task {
 
 }  // namespace
 
-void describe(ConfigFields& fields, BinaryOptions& options) {
-  fields.field("positive_weight", options.positive_weight, {.low = 0, .high = 1e6, .low_excluded = true},
-               "weight of the loss of samples of class 1");
-}
-
-std::shared_ptr<Task> make_binary_classification(const BinaryOptions& options) {
-  return std::make_shared<BinaryClassification>(options);
+TaskPart binary_classification_part() {
+  return {.name = "binary_classification",
+          .doc = "two classes by one logit; accuracy",
+          .options = PartOptions::of(BinaryOptions{}),
+          .make =
+              [](const PartOptions& options) {
+                return std::make_shared<BinaryClassification>(options.as<BinaryOptions>());
+              },
+          .measures = {{"accuracy"}}};
 }
 
 }  // namespace lockstep::train

@@ -1,19 +1,24 @@
-// The parser of the key metrics, with checks for repeats and for targets that do not fit the task.
-#include <lockstep/train/tasks/chosen_metrics.h>
-
+// The parser of the key metrics, with checks for repeats and for targets that do not fit the task; and a task with the
+// metrics of a configuration.
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/task.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -45,6 +50,99 @@ std::vector<std::string> names_for(Targets targets, const std::vector<MetricPart
   });
   return names;
 }
+
+/// Names of sums: the metric's index in the list, a slash, and the metric's own name.
+std::string prefix_of(std::size_t metric) { return fmt::format("{}/", metric); }
+
+at::Tensor whole_of(const at::Tensor& tensor) { return is_global(tensor) ? full(tensor.detach()) : tensor.detach(); }
+
+class MeasuredTask final : public Task {
+ public:
+  MeasuredTask(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics)
+      : task_(std::move(task)), metrics_(std::move(metrics)) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    auto outcome = task_->run(model, batch, measures);
+    if (!measures) return outcome;
+    if (!outcome.output.defined() || !outcome.target.defined()) {
+      fail(ErrorKind::config, "metrics",
+           "the task gives neither output nor target of a batch (Outcome::output, Outcome::target), so no metric can "
+           "be measured of it; remove metrics");
+    }
+    const torch::NoGradGuard no_grad;
+    const auto output = whole_of(outcome.output), target = whole_of(outcome.target);
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      for (auto& [name, measure] : metrics_[i]->measure(output, target)) {
+        outcome.sums.emplace(prefix_of(i) + name, std::move(measure));
+      }
+      if (auto rows = metrics_[i]->rows(output, target); rows.defined()) outcome.rows.emplace(prefix_of(i), rows);
+    }
+    return outcome;
+  }
+
+  std::int64_t loss_sums() const override { return task_->loss_sums(); }
+  at::Tensor loss_of(const at::Tensor& sums) const override { return task_->loss_of(sums); }
+  Sums late_sums() override { return task_->late_sums(); }
+
+  Values metrics(const Sums& sums) const override {
+    std::vector<Sums> of_metrics(metrics_.size());
+    Sums of_task;
+    for (const auto& [name, sum] : sums) {
+      const auto slash = name.find('/');
+      std::size_t metric = metrics_.size();
+      for (std::size_t i = 0; slash != std::string::npos && i < metrics_.size(); ++i) {
+        if (name.starts_with(prefix_of(i))) metric = i;
+      }
+      if (metric == metrics_.size()) {
+        of_task.emplace(name, sum);
+      } else {
+        of_metrics[metric].emplace(name.substr(slash + 1), sum);
+      }
+    }
+    auto values = task_->metrics(of_task);
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (of_metrics[i].empty()) continue;  // no batch was measured
+      for (const auto& [name, value] : metrics_[i]->values(of_metrics[i])) values.insert_or_assign(name, value);
+    }
+    return values;
+  }
+
+  Values metrics_of_rows(const Rows& rows) const override {
+    Rows of_task;
+    Values own;
+    for (const auto& [name, tensor] : rows) {
+      std::size_t metric = 0;
+      while (metric < metrics_.size() && name != prefix_of(metric)) ++metric;
+      if (metric == metrics_.size()) {
+        of_task.emplace(name, tensor);
+      } else {
+        own.merge(metrics_[metric]->values_of_rows(tensor));
+      }
+    }
+    own.merge(task_->metrics_of_rows(of_task));  // a value takes the place of one of the task
+    return own;
+  }
+
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    return task_->predict(model, batch);
+  }
+  std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
+    return task_->files(all);
+  }
+  void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
+                   std::int64_t ranks) const override {
+    task_->leave_files(all, folder, rank, ranks);
+  }
+  std::vector<ShownPicture> pictures() override { return task_->pictures(); }
+  std::string show(torch::nn::Module& model, const Place& place) override { return task_->show(model, place); }
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return task_->nothing(model, batch);
+  }
+
+ private:
+  std::shared_ptr<Task> task_;
+  std::vector<std::shared_ptr<Metric>> metrics_;
+};
 
 }  // namespace
 
@@ -111,6 +209,17 @@ std::optional<std::vector<std::string>> value_names(const RunConfig& config) {
     add(values);
   }
   return names;
+}
+
+std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics) {
+  if (metrics.empty()) return task;
+  return std::make_shared<MeasuredTask>(std::move(task), std::move(metrics));
+}
+
+std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts) {
+  std::vector<std::shared_ptr<Metric>> metrics;
+  for (const auto& metric : chosen_metrics(list, parts)) metrics.push_back(metric.part->make(metric.options));
+  return metrics;
 }
 
 }  // namespace lockstep::train

@@ -4,7 +4,7 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/out_of_range.h>
+#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 

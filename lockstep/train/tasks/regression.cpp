@@ -3,8 +3,7 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/out_of_range.h>
-#include <lockstep/train/tasks/regression.h>
+#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -22,18 +21,6 @@ at::Tensor regression_loss(const std::string& name, const at::Tensor& values, co
   if (name == "bce") return torch::binary_cross_entropy_with_logits(values, targets);
   if (name == "smooth_l1") return torch::smooth_l1_loss(values, targets);
   return torch::mse_loss(values, targets);
-}
-
-// Cross entropy of targets outside of that range has no minimum: the loss decreases without bound.
-void require_shares(const at::Tensor& targets) {
-  const auto own = find_own_values(targets);
-  if (!own.defined()) return;
-  const auto least = own.min().item<double>(), most = own.max().item<double>();
-  if (least >= 0 && most <= 1) return;
-  fail(ErrorKind::data, "task.loss",
-       "bce is for targets from 0 to 1, and those of a batch are from {} to {}; use mse, l1 "
-       "or smooth_l1, or scale the targets to 0..1 in the file",
-       least, most);
 }
 
 const at::Tensor& targets_of(const samples::Batch& batch) {
@@ -58,6 +45,19 @@ at::Tensor in_own_unit(const at::Tensor& values, const samples::Batch& batch) {
   return mean == batch.tensors.end() ? values : values * batch[samples::kTargetDeviation] + mean->second;
 }
 
+struct RegressionOptions {
+  std::string loss = "mse";  ///< mse, l1, smooth_l1 or bce
+};
+void describe(ConfigFields& fields, RegressionOptions& options) {
+  fields.field("loss", options.loss, one_of({"mse", "l1", "smooth_l1", "bce"}),
+               "a mean over all targets; bce: binary cross entropy of values as logits, for targets from 0 to 1");
+}
+
+/// For models of models/registry.h, the input `features` or `pictures`, and `targets`, floats [N, T] of any T. Loss:
+/// the mean over all targets. Metrics: `mae`, the mean absolute error, and `rmse`, the root of the mean squared error,
+/// over all targets of all ranks. Predicts `values` [N, T]. Where samples have `target_mean` and `target_deviation`
+/// (samples/table.h), the model outputs standardized numbers, and the loss uses these; metrics and predictions have the
+/// unit of the targets.
 class Regression final : public Task {
  public:
   explicit Regression(RegressionOptions options) : options_(std::move(options)) {}
@@ -71,7 +71,10 @@ class Regression final : public Task {
            fmt::join(values.sizes(), ", "), fmt::join(targets.sizes(), ", "), targets.dim() > 1 ? targets.size(1) : 1);
     }
     const auto wanted = scaled(targets, batch);
-    if (options_.loss == "bce") require_shares(wanted);
+    if (options_.loss == "bce") {
+      require_shares(wanted, "task.loss", "bce is for targets from 0 to 1",
+                     "; use mse, l1 or smooth_l1, or scale the targets to 0..1 in the file");
+    }
     Outcome outcome{.loss = regression_loss(options_.loss, values, wanted)};
     outcome.output = in_own_unit(values, batch);
     outcome.target = targets;
@@ -103,13 +106,14 @@ class Regression final : public Task {
 
 }  // namespace
 
-void describe(ConfigFields& fields, RegressionOptions& options) {
-  fields.field("loss", options.loss, one_of({"mse", "l1", "smooth_l1", "bce"}),
-               "a mean over all targets; bce: binary cross entropy of values as logits, for targets from 0 to 1");
-}
-
-std::shared_ptr<Task> make_regression(const RegressionOptions& options) {
-  return std::make_shared<Regression>(options);
+TaskPart regression_part() {
+  return {
+      .name = "regression",
+      .doc = "numbers; mean absolute error and root of the mean squared error",
+      .options = PartOptions::of(RegressionOptions{}),
+      .make = [](const PartOptions& options) { return std::make_shared<Regression>(options.as<RegressionOptions>()); },
+      .measures = {{"mae", "rmse"}},
+      .targets = Targets::numbers};
 }
 
 }  // namespace lockstep::train

@@ -1,25 +1,91 @@
-// The writer of TensorBoard events: TFRecord framing with masked CRC-32C, protobuf fields, names that sort by time.
+// The writer of TensorBoard events: TFRecord framing with masked CRC-32C, fields in protobuf's wire format, names that
+// sort by time; and histograms whose limits grow by 10 % from 1e-12 on both sides of 0.
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/train/viewers/crc32c.h>
 #include <lockstep/train/viewers/event_file.h>
-#include <lockstep/train/viewers/protobuf.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <boost/crc.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::train {
 namespace {
+
+static_assert(std::numeric_limits<float>::is_iec559 && std::numeric_limits<double>::is_iec559);
+
+enum WireType : std::uint32_t { kVarint = 0, kEightBytes = 1, kLengthFirst = 2, kFourBytes = 5 };
+
+template <typename Unsigned>
+void append_little_endian(std::string& bytes, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof(value); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+// Seven bits per byte, lowest first; the eighth bit marks that more bytes follow.
+void append_varint(std::string& bytes, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
+  bytes += static_cast<char>(value);
+}
+
+void append_key(std::string& bytes, std::uint32_t field, WireType type) {
+  append_varint(bytes, std::uint64_t{field} << 3 | type);
+}
+
+std::vector<double> make_limits() {
+  constexpr double kSmallest = 1e-12, kLargest = 1e20, kRatio = 1.1;
+  std::vector<double> positive;
+  for (double limit = kSmallest; limit < kLargest; limit *= kRatio) positive.push_back(limit);
+  std::vector<double> limits;
+  std::transform(positive.rbegin(), positive.rend(), std::back_inserter(limits), std::negate());
+  limits.push_back(0);
+  limits.insert(limits.end(), positive.begin(), positive.end());
+  limits.push_back(std::numeric_limits<double>::max());
+  return limits;
+}
+
+std::size_t bucket_of(double value, std::span<const double> limits) {
+  const auto above = std::ranges::upper_bound(limits, value);
+  // Nothing is above the largest double.
+  return std::min(static_cast<std::size_t>(above - limits.begin()), limits.size() - 1);
+}
+
+template <typename Real>
+Histogram make_histogram(std::span<const Real> values) {
+  const auto limits = histogram_limits();
+  Histogram made;
+  std::vector<double> counts(limits.size());
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    made.min = made.num == 0 ? value : std::min(made.min, value);
+    made.max = made.num == 0 ? value : std::max(made.max, value);
+    made.num += 1;
+    made.sum += value;
+    made.sum_squares += value * value;
+    counts[bucket_of(value, limits)] += 1;
+  }
+  if (made.num == 0) return made;
+  const auto first = static_cast<std::ptrdiff_t>(bucket_of(made.min, limits));
+  const auto end = static_cast<std::ptrdiff_t>(bucket_of(made.max, limits)) + 1;
+  made.limits.assign(limits.begin() + first, limits.begin() + end);
+  made.counts.assign(counts.begin() + first, counts.begin() + end);
+  return made;
+}
 
 namespace fs = std::filesystem;
 
@@ -57,12 +123,55 @@ std::uint32_t masked_checksum(std::string_view bytes) {
   return (crc >> 15 | crc << 17) + 0xA282EAD8;
 }
 
+/// The bytes of one message (protobuf.dev/programming-guides/encoding). Each call appends a field; the numbers of
+/// fields are at least 1. Texts must be UTF-8, or readers refuse the message.
+class ProtobufMessage {
+ public:
+  ProtobufMessage& integer(std::uint32_t field, std::int64_t value) {
+    append_key(text_, field, kVarint);
+    append_varint(text_, static_cast<std::uint64_t>(value));
+    return *this;
+  }  ///< int32, int64, enum
+  ProtobufMessage& number(std::uint32_t field, float value) {
+    append_key(text_, field, kFourBytes);
+    append_little_endian(text_, std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+
+  ProtobufMessage& number(std::uint32_t field, double value) {
+    append_key(text_, field, kEightBytes);
+    append_little_endian(text_, std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }
+
+  ProtobufMessage& bytes(std::uint32_t field, std::string_view value) {
+    append_key(text_, field, kLengthFirst);
+    append_varint(text_, value.size());
+    text_ += value;
+    return *this;
+  }
+
+  ProtobufMessage& message(std::uint32_t field, const ProtobufMessage& value) { return bytes(field, value.text()); }
+
+  ProtobufMessage& numbers(std::uint32_t field, std::span<const double> values) {
+    append_key(text_, field, kLengthFirst);
+    append_varint(text_, values.size() * sizeof(double));
+    for (const double value : values) append_little_endian(text_, std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }  ///< repeated double, packed
+
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
 std::string record_of(std::string_view data) {
   std::string record;
-  append_fixed64(record, data.size());
-  append_fixed32(record, masked_checksum(record));
+  append_little_endian(record, data.size());
+  append_little_endian(record, masked_checksum(record));
   record += data;
-  append_fixed32(record, masked_checksum(data));
+  append_little_endian(record, masked_checksum(data));
   return record;
 }
 
@@ -150,6 +259,21 @@ GrowingFile open_new(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+std::span<const double> histogram_limits() {
+  static const std::vector<double> limits = make_limits();
+  return limits;
+}
+
+Histogram histogram_of(std::span<const float> values) { return make_histogram(values); }
+
+Histogram histogram_of(std::span<const double> values) { return make_histogram(values); }
 
 EventFile::EventFile(const fs::path& folder, std::int64_t first_step) : file_(open_new(folder)) {
   file_.add(first_records(first_step));

@@ -6,14 +6,41 @@
 #pragma once
 
 #include <lockstep/train/viewers/growing_file.h>
-#include <lockstep/train/viewers/histogram.h>
 #include <lockstep/train/viewers/png.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::train {
+
+/// The checksum of TensorFlow's record files, the Castagnoli CRC (RFC 3720, appendix B.4: polynomial 0x1EDC6F41,
+/// reflected, inverted at both ends): 0xE3069283 of "123456789".
+std::uint32_t crc32c(std::string_view bytes);
+
+/// counts[i] values lie in [limits[i - 1], limits[i]), those of the first bucket below limits[0]. `limits` ascend.
+struct Histogram {
+  double min = 0;
+  double max = 0;
+  double num = 0;  ///< of values
+  double sum = 0;
+  double sum_squares = 0;
+  std::vector<double> limits;
+  std::vector<double> counts;
+};
+
+/// The limits that histogram_of() uses: 0, and 1e-12 * 1.1^k up to 1e20 with both signs, so that small and large values
+/// have the same relative resolution; then the largest double. Fixed, so that the counts of several ranks can be added
+/// up.
+std::span<const double> histogram_limits();
+
+/// The histogram of the finite values (NaN and infinities are left out), with the buckets from that of the smallest
+/// value to that of the largest: viewers draw the first from `min`, so an empty one before it would be drawn backwards.
+/// No buckets without values.
+Histogram histogram_of(std::span<const float> values);
+Histogram histogram_of(std::span<const double> values);
 
 /// Writes one event file. Tags name curves, for example "train/loss"; TensorBoard groups them by what is before the
 /// first "/". Steps of one tag should ascend. Times are this host's clock. Not thread-safe; one writer for a folder.

@@ -4,8 +4,8 @@
 #include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/output/metrics.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/output/run_files.h>
+#include <lockstep/train/run_group.h>
 #include <torch/torch.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The memory that a save needs beyond the state itself: what docs/configuration.md promises.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/state/sharded/sharded_save.h>
+#include <lockstep/state/sharded/save.h>
 
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -1,7 +1,6 @@
 // Event files, byte by byte: frames, messages, names, failures.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/train/viewers/crc32c.h>
 #include <lockstep/train/viewers/event_file.h>
 
 #include <fmt/format.h>

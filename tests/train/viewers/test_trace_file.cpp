@@ -1,6 +1,5 @@
 // Chrome traces: lines, escapes, files of killed processes, and the merge of several ranks.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/viewers/merge_traces.h>
 #include <lockstep/train/viewers/trace_file.h>
 
 #include <gtest/gtest.h>

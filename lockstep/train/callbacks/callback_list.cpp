@@ -1,0 +1,118 @@
+// The list of the built-in callback parts; callbacks from the items of callbacks.use: part, options, check, and then
+// the refusal of a second writer to a path.
+#include <lockstep/base/error.h>
+#include <lockstep/base/home_paths.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/yaml_text.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/callbacks/callback_list.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/resources/work_dir.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+/// One spelling of each path, whether or not it exists.
+std::filesystem::path whole(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto absolute = std::filesystem::absolute(path, failed);
+  auto canonical = std::filesystem::weakly_canonical(absolute, failed);
+  auto found = failed ? absolute.lexically_normal() : std::move(canonical);
+  return found.has_filename() ? found : found.parent_path();  // "best/" is "best"
+}
+
+[[noreturn]] void fail_at(const FilePosition& position, std::string text) {
+  throw Error(ErrorKind::config, "config", std::move(text), position);
+}
+
+/// nullptr if the part makes no callback.
+std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string& path, const RunConfig& config) {
+  const auto& parts = parts_or_shipped(config.callbacks.parts).callbacks;
+  const auto* part = find_part(parts, item.name);
+  if (part == nullptr) {
+    const auto names = names_of(parts);
+    fail_at(item.position, fmt::format("{}: there is no callback '{}'{}; known are {}", path, item.name,
+                                       did_you_mean(item.name, names), fmt::join(names, ", ")));
+  }
+  auto options = part->options;
+  read_options(item.arguments, fmt::format("{}.{}", path, item.name), options, refused_words());
+  try {
+    auto callback = part->make(options);
+    if (callback) callback->check(config);
+    return callback;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config || !error.position().file.empty()) throw;
+    throw Error(error.kind(), error.where(), error.message(), item.position);
+  }
+}
+
+/// The paths that callbacks write to: no two parts of a run may write to the same one.
+class OwnPaths {
+ public:
+  /// Starts with the files and folders of the run itself.
+  explicit OwnPaths(const RunConfig& config) : work_dir_(config.system.work_dir) {
+    for (const auto& path : paths_of_run(config)) owners_.emplace(whole(path), "the run itself");
+  }
+
+  /// Adds the paths of a callback. Error(config) at `position`, naming both owners and the option that would help,
+  /// where a path is already in use.
+  void add(const Callback& callback, const FilePosition& position) {
+    for (const auto& own : callback.own_paths()) {
+      const auto [owner, is_free] = owners_.emplace(whole(work_dir_ / own.path), callback.name());
+      if (is_free) continue;
+      const auto fix =
+          own.option.empty() ? "remove one of them" : fmt::format("give {} another `{}`", callback.name(), own.option);
+      throw Error(ErrorKind::config, "callbacks.use",
+                  fmt::format("{} would write to {}, where {} writes; {}", callback.name(), owner->first.string(),
+                              owner->second == callback.name() ? "another " + owner->second : owner->second, fix),
+                  position);
+    }
+  }
+
+ private:
+  std::filesystem::path work_dir_;
+  std::map<std::filesystem::path, std::string> owners_;
+};
+
+}  // namespace
+
+std::vector<CallbackPart> shipped_callbacks() {
+  return {early_stopping_part(), best_checkpoints_part(), weight_average_part(), learning_rate_log_part(),
+          gradient_norms_part(), tensorboard_part(),      profiler_part()};
+}
+
+Callbacks make_used_callbacks(const RunConfig& config, Callbacks of_program) {
+  auto callbacks = std::move(of_program);
+  OwnPaths paths(config);
+  for (const auto& callback : callbacks) {
+    callback->check(config);
+    paths.add(*callback, {});
+  }
+  std::set<std::string> seen;
+  std::size_t index = 0;
+  for (const auto& item : read_named_list(config.callbacks.use, "callbacks.use")) {
+    const auto path = fmt::format("callbacks.use[{}]", index++);
+    auto callback = made_of(item, path, config);
+    const auto keys = item.arguments.entries.empty() ? std::string() : print_yaml_flow(item.arguments);
+    if (!seen.insert(item.name + " " + keys).second) {
+      fail_at(item.position, fmt::format("{}: {} is given twice with the same keys; remove one", path, item.name));
+    }
+    if (!callback) continue;
+    paths.add(*callback, item.position);
+    callbacks.push_back(std::move(callback));
+  }
+  return callbacks;
+}
+
+}  // namespace lockstep::train
