@@ -346,7 +346,8 @@ void NodeServiceStep::excuse_standstill() {
       if (*since) **since += now_ - before;
     }
     for (auto& [ticket, node] : job.nodes) {
-      if (before - node.heard < job.policy.heartbeat_limit) node.heard = now_;
+      const bool is_lost = before - node.heard >= job.policy.heartbeat_limit;
+      node.heard = is_lost ? node.heard + (now_ - before) : now_;
     }
   }
 }

@@ -210,6 +210,18 @@ TEST(NodeService, NobodyIsLostWhileTheServiceStoodStill) {
   EXPECT_THAT(second.state().why, HasSubstr("host3 was lost"));
 }
 
+TEST(NodeService, NobodyIsForgottenWhileTheServiceStoodStill) {
+  Job job(policy_of(2, 2));
+  auto& first = job.arrive();
+  job.disconnect(first);
+  job.pass(6s, &first);
+  job.stand_still(100s);
+  job.pass(1s, &first);
+  EXPECT_EQ(job.job().nodes.size(), 1U);
+  job.pass(60s, &first);
+  EXPECT_TRUE(job.job().nodes.empty());
+}
+
 TEST(NodeService, AnotherServiceGoesOnWithWhatWasSaved) {
   auto policy = policy_of(2, 2, 3);
   policy.max_replacements = 3;
