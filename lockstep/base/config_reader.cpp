@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <tuple>
 #include <utility>
 
 namespace lockstep {
@@ -71,7 +72,9 @@ class Reader final : public ConfigFields {
     } else if (node != nullptr) {
       detail::read_value(*node, path, target, rule, words_, mistakes_);
     } else if (rule.required) {
-      mistakes_.push_back({sections_.back().position, fmt::format("{} is missing; it must be given: {}", path, doc)});
+      mistakes_.push_back({.position = sections_.back().position,
+                           .text = fmt::format("{} is missing; it must be given: {}", path, doc),
+                           .is_missing = true});
     }
   }
 
@@ -191,7 +194,7 @@ class Reader final : public ConfigFields {
 [[noreturn]] void fail_with(std::vector<ConfigMistake> mistakes) {
   // Mistakes without text are sorted after the others of their line.
   std::ranges::stable_sort(mistakes, {}, [](const ConfigMistake& each) {
-    return std::pair(place_in_file(each.position), each.text.empty());
+    return std::tuple(each.is_missing, place_in_file(each.position), each.text.empty());
   });
   const FilePosition first = mistakes.front().position;
   if (mistakes.size() == 1) throw Error(ErrorKind::config, "config", mistakes.front().text, first);

@@ -12,6 +12,7 @@ namespace lockstep::detail {
 struct ConfigMistake {
   FilePosition position;
   std::string text;
+  bool is_missing = false;  ///< a required key, perhaps because its name is misspelt: shown after the unknown ones
 };
 
 /// Stores the value of `node` in the target. When its type or value breaks the rule, adds to `mistakes`, in which

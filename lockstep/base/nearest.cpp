@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace lockstep {
@@ -62,9 +63,12 @@ std::optional<std::string> nearest(std::string_view wrong, std::span<const std::
   return *best;
 }
 
-std::string did_you_mean(std::string_view wrong, std::span<const std::string> valid) {
+std::string did_you_mean(std::string_view wrong, std::span<const std::string> valid, std::string_view more) {
   const auto close = nearest(wrong, valid);
-  return close ? fmt::format("; did you mean '{}'?", *close) : std::string();
+  if (more.empty()) return close ? fmt::format("; did you mean '{}'?", *close) : std::string();
+  if (!close) return fmt::format("; {}", more);
+  return fmt::format("; did you mean '{}'? {}{}", *close, static_cast<char>(std::toupper(more.front())),
+                     more.substr(1));
 }
 
 }  // namespace lockstep

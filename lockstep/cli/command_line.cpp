@@ -69,6 +69,13 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::sp
   return kUsage;
 }
 
+/// A misspelt flag is often the required one: CLI11 would name the required one, and not what was given in its place.
+void refuse_unknown_first(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return;
+  const auto unknown = app.remaining(/*recurse=*/true);
+  if (!unknown.empty()) throw CLI::ExtrasError(unknown);
+}
+
 /// A check of our own, because CLI11 would only report that a command is required.
 void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return;
@@ -128,7 +135,12 @@ int parse_and_act(int argc, char** argv) {
   const std::vector<PetDefault> defaults = prepare_launcher(app, arguments, program);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order
-    app.parse(std::move(arguments));
+    try {
+      app.parse(std::move(arguments));
+    } catch (const CLI::ParseError& error) {
+      refuse_unknown_first(app, error);
+      throw;
+    }
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {

@@ -59,8 +59,8 @@ bool takes_value(const CLI::Option& option) { return option.get_items_expected_m
 [[noreturn]] void refuse_unknown(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) names.push_back(long_name(*option));
-  fail(ErrorKind::invalid_argument, command.get_name(), "there is no option '{}'{}; see 'lockstep {} --help'", word,
-       did_you_mean(word, names), command.get_name());
+  fail(ErrorKind::invalid_argument, command.get_name(), "there is no option '{}'{}", word,
+       did_you_mean(word, names, fmt::format("see 'lockstep {} --help'", command.get_name())));
 }
 
 /// The option with the long name `name`, else the only option whose name begins with it.

@@ -116,8 +116,8 @@ Classifier make_classifier(const ModelSpec& spec) {
     return {entry->build(spec)};
   }
   const auto names = model_names();
-  fail(ErrorKind::invalid_argument, "models", "there is no model \"{}\"{}; known are {}", cut_text(spec.name),
-       did_you_mean(spec.name, names), fmt::join(names, ", "));
+  fail(ErrorKind::invalid_argument, "models", "there is no model \"{}\"{}", cut_text(spec.name),
+       did_you_mean(spec.name, names, fmt::format("known are {}", fmt::join(names, ", "))));
 }
 
 }  // namespace lockstep::models

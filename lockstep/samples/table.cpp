@@ -341,10 +341,10 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
     const auto place = place_in(words, row.categories[i]);
     if (!place && options.unknown == "fail") {
       bad_row(file, row.line,
-              "column {} has '{}', which was not there in training{}; there were {}. data.unknown=zeros takes such "
-              "words for none of these",
-              cut_text(options.categories[i]), cut_text(row.categories[i]), did_you_mean(row.categories[i], words),
-              some_of(words));
+              "column {} has '{}', which was not there in training{}. data.unknown=zeros takes such words for "
+              "none of these",
+              cut_text(options.categories[i]), cut_text(row.categories[i]),
+              did_you_mean(row.categories[i], words, fmt::format("there were {}", some_of(words))));
     }
     const auto first = out.size();
     out.resize(first + words.size());
@@ -520,8 +520,9 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
     }
     if (label) return static_cast<std::int64_t>(*label);
     if (!needs_targets) return kUnknown;
-    bad_row(table.name, row.line, "the class '{}' of column {} was not there in training{}; there were {}",
-            cut_text(row.label), cut_text(options.targets.front()), did_you_mean(row.label, classes), some_of(classes));
+    bad_row(table.name, row.line, "the class '{}' of column {} was not there in training{}",
+            cut_text(row.label), cut_text(options.targets.front()),
+            did_you_mean(row.label, classes, fmt::format("there were {}", some_of(classes))));
   };
   for (const auto& row : table.rows) {
     bad.try_to([&] {

@@ -42,8 +42,8 @@ const TransformPart& find_transform(const NamedArguments& item, std::string_view
   }
   std::ranges::sort(names);
   throw Error(ErrorKind::config, what,
-              fmt::format("there is no transform '{}'{}; known are {}", cut_text(item.name),
-                          did_you_mean(item.name, names), fmt::join(names, ", ")),
+              fmt::format("there is no transform '{}'{}", cut_text(item.name),
+                          did_you_mean(item.name, names, fmt::format("known are {}", fmt::join(names, ", ")))),
               item.position);
 }
 

@@ -129,6 +129,13 @@ TEST(Config, NamesTheOverrideThatIsWrong) {
                [] { read("root: x\n", {"optimiser.lr=1"}); });
 }
 
+TEST(Config, NamesAMisspeltKeyBeforeTheRequiredOneThatIsMissing) {
+  const auto error = expect_error(ErrorKind::config, {"no key 'rooot'", "did you mean 'root'?", "root is missing"},
+                                  [] { read("epochs: 3\nrooot: x\n"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->position().line, 2);
+}
+
 TEST(Config, TellsWhereAKeyOfAnotherSectionBelongs) {
   expect_error(ErrorKind::config, {"no key 'nesterov'; did you mean 'optimizer.nesterov'?"},
                [] { read("root: x\nnesterov: true\n"); });

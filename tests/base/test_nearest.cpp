@@ -41,6 +41,8 @@ TEST(Nearest, TakesTheFirstOfEquallyNearOnes) {
 TEST(Nearest, MakesTheEndOfAMessage) {
   EXPECT_EQ(did_you_mean("epoch", kKeys), "; did you mean 'epochs'?");
   EXPECT_EQ(did_you_mean("optimizer", kKeys), "");
+  EXPECT_EQ(did_you_mean("epoch", kKeys, "known are a, b"), "; did you mean 'epochs'? Known are a, b");
+  EXPECT_EQ(did_you_mean("optimizer", kKeys, "known are a, b"), "; known are a, b");
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({"train", "--confg", "x.yaml"}, "see 'lockstep train --help'");
   expect_usage_error({"train", "--confg", "x.yaml"}, "; did you mean '--config'?");
   expect_usage_error({"eval", "--jsn=x"}, "; did you mean '--json'?");
+  expect_usage_error({"calibrate", "--ot", "x.yaml"}, "; did you mean '--out'?");  // and not that --out is required
   expect_usage_error({"train"}, "--config FILE is missing");
   expect_usage_error({"run"}, "no PROGRAM given");
   expect_usage_error({"run", "--nproc-per-mode", "2", "true"}, "did you mean '--nproc-per-node'");

@@ -158,8 +158,8 @@ std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vect
     if (part == nullptr) {
       const auto names = names_of(parts);
       throw Error(ErrorKind::config, "metrics",
-                  fmt::format("there is no metric '{}'{}; known are {}", item.name, did_you_mean(item.name, names),
-                              fmt::join(names, ", ")),
+                  fmt::format("there is no metric '{}'{}", item.name,
+                              did_you_mean(item.name, names, fmt::format("known are {}", fmt::join(names, ", ")))),
                   item.position);
     }
     ChosenMetric metric{part, part->options, item.position};
