@@ -520,8 +520,8 @@ std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Spl
     }
     if (label) return static_cast<std::int64_t>(*label);
     if (!needs_targets) return kUnknown;
-    bad_row(table.name, row.line, "the class '{}' of column {} was not there in training{}",
-            cut_text(row.label), cut_text(options.targets.front()),
+    bad_row(table.name, row.line, "the class '{}' of column {} was not there in training{}", cut_text(row.label),
+            cut_text(options.targets.front()),
             did_you_mean(row.label, classes, fmt::format("there were {}", some_of(classes))));
   };
   for (const auto& row : table.rows) {

@@ -42,8 +42,9 @@ std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string&
   const auto* part = find_part(parts, item.name);
   if (part == nullptr) {
     const auto names = names_of(parts);
-    fail_at(item.position, fmt::format("{}: there is no callback '{}'{}", path, item.name,
-                    did_you_mean(item.name, names, fmt::format("known are {}", fmt::join(names, ", ")))));
+    fail_at(item.position,
+            fmt::format("{}: there is no callback '{}'{}", path, item.name,
+                        did_you_mean(item.name, names, fmt::format("known are {}", fmt::join(names, ", ")))));
   }
   auto options = part->options;
   read_options(item.arguments, fmt::format("{}.{}", path, item.name), options, refused_words());
