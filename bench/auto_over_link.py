@@ -50,7 +50,7 @@ class TwoHosts:
         return subprocess.Popen(["ip", "netns", "exec", self.names[rank % 2], *map(str, command)], env=environment,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-    def together(self, command, port, ranks=2, backend="gloo"):
+    def together(self, command, port, ranks=2, backend="tcp"):
         jobs = [self.start(rank, command, port, ranks, backend) for rank in range(ranks)]
         errors = [job.communicate(timeout=1800)[1] for job in jobs]
         if any(job.returncode for job in jobs):

@@ -101,27 +101,6 @@ if(LOCKSTEP_WITH_MPI)
   endif()
 endif()
 
-# libtorch reports whether its c10d carries Gloo through a compile definition. Debian's links the system's Gloo, which has
-# headers; that of a Python contains Gloo without its headers, and we have our own declarations of what we call.
-set(LOCKSTEP_HAS_GLOO OFF)
-set(LOCKSTEP_GLOO_HEADERS "")
-get_target_property(_torch_definitions torch_cpu INTERFACE_COMPILE_DEFINITIONS)
-if(NOT _torch_definitions MATCHES "USE_C10D_GLOO")
-  message(STATUS "Lockstep: this libtorch has no Gloo; the gloo backend is built as a stub that says so")
-elseif(NOT lockstep_torch_folder)
-  set(LOCKSTEP_HAS_GLOO ON)
-else()
-  try_run(gloo_differs gloo_check_compiles "${PROJECT_BINARY_DIR}/check_gloo" "${PROJECT_SOURCE_DIR}/cmake/check_gloo.cpp"
-    LINK_LIBRARIES ${CMAKE_DL_LIBS} RUN_OUTPUT_VARIABLE gloo_difference ARGS "${lockstep_torch_folder}/lib/libtorch_cpu.so")
-  if(gloo_check_compiles AND gloo_differs EQUAL 0)
-    set(LOCKSTEP_HAS_GLOO ON)
-    set(LOCKSTEP_GLOO_HEADERS "${PROJECT_SOURCE_DIR}/lockstep/compat/gloo_in_libtorch")
-  else()
-    string(STRIP "${gloo_difference}" gloo_difference)
-    message(STATUS "Lockstep: the Gloo in this libtorch is not the one that Lockstep knows (${gloo_difference}); the gloo backend is built as a stub that says so")
-  endif()
-endif()
-
 # NCCL, for a libtorch with CUDA: the library that this libtorch loads itself, so that a process has one. That of a Python lies
 # beside it.
 set(LOCKSTEP_HAS_NCCL OFF)

@@ -97,7 +97,7 @@ def table(name):
 ROOMS = dict(
     base="errors, config", compat="old and new libtorch", kernels="fast operators", rows="rows of tables", world="rank and size",
     net="HTTP and TLS", store="where ranks meet", membership="who belongs to a job", doctor="why ranks do not meet",
-    comm="groups and collectives: shm, gloo, mpi, tls, nccl", mirrored="data parallel", data="files", samples="batches",
+    comm="groups and collectives: shm, tcp, mpi, nccl", mirrored="data parallel", data="files", samples="batches",
     models="networks", parameter_servers="tables on other processes", plan="the best layout", train="a run", cluster="the launcher", state="checkpoints",
     ocr="text in pictures", runner="a program", operator="Kubernetes", cli="the program lockstep", **{"global": "divided tensors"})
 

@@ -6,7 +6,7 @@ set -euo pipefail
 
 build_packages=(
   g++ cmake ninja-build ccache pkg-config dpkg-dev file
-  libtorch-dev libgloo-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
+  libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
   libturbojpeg0-dev libpng-dev libwebp-dev libtiff-dev
   libopencv-imgproc-dev libpolyclipping-dev

@@ -34,7 +34,7 @@ constexpr const char* kBenchFooter =
     "median of the\nrounds: size, time, algorithm and bus bandwidth, and whether the values were right on every rank.\n"
     "\n"
     "Examples:\n"
-    "  lockstep bench all_reduce --backend shm,gloo,mpi --world 2 --sizes 1K,64K,1M,16M,100M --json all_reduce.json\n"
+    "  lockstep bench all_reduce --backend shm,tcp,mpi --world 2 --sizes 1K,64K,1M,16M,100M --json all_reduce.json\n"
     "  lockstep bench all_gather --backend shm --world 4 --memory ordinary\n"
     "  lockstep bench dispatch --json dispatch.json";
 
@@ -51,9 +51,9 @@ struct BenchArguments {
 
 std::vector<std::string> backends_of_several() {
   std::vector<std::string> names;
-  for (const auto& kind : detail::backends()) {
-    const bool on_cpu = kind.carries != detail::BackendKind::Carries::cuda;
-    if (on_cpu && kind.serves != detail::BackendKind::Serves::one_rank) names.emplace_back(kind.name);
+  for (const auto& name : detail::backend_choices()) {
+    if (name == "auto" || detail::is_for_cuda(name)) continue;
+    if (detail::backend_called(name).serves != detail::BackendKind::Serves::one_rank) names.push_back(name);
   }
   return names;
 }
@@ -81,10 +81,12 @@ int work(const BenchArguments& arguments) {
   const Group group = init(options);
   const std::vector<BenchRow> rows = measure(request_of(arguments), group);
   if (group.rank() != 0) return kOk;
+  // As it was called, if that is the backend: tls is a word for tcp.
+  const bool as_called = &detail::backend_called(options.backend) == &detail::backend_called(group.backend());
   nlohmann::json all = nlohmann::json::array();
   for (const BenchRow& row : rows) {
     all.push_back({{"op", arguments.op},
-                   {"backend", group.backend()},
+                   {"backend", as_called ? options.backend : std::string(group.backend())},
                    {"world", group.size()},
                    {"memory", arguments.memory},
                    {"bytes", row.bytes},

@@ -157,8 +157,8 @@ struct BackendContext {
   std::chrono::milliseconds timeout{};
   bool one_host = true;    ///< all ranks of the group share a machine and its network
   std::vector<int> hosts;  ///< by group rank: the number of its host, counted from 0 in the order of their first ranks
-  std::string network = "gloo";             ///< for hierarchy: the backend between hosts
-  std::shared_ptr<const net::PeerTls> tls;  ///< for the backend tls: this process's certificates
+  std::string network = "tcp";              ///< for hierarchy: the backend between hosts
+  std::shared_ptr<const net::PeerTls> tls;  ///< of a job that encrypts: this process's certificates
   std::string bind_address;                 ///< the address at which other ranks reach this host; empty: not known
   Progress* progress = nullptr;             ///< of the job, for `wait_in`
   /// A group rank as text: "rank 2 (pid 4711 on node-b)".

@@ -8,15 +8,15 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace lockstep::detail {
 
 // Each function is defined in the backend's folder, or in the stub that replaces it.
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_shm_backend(const BackendContext& context);
-std::unique_ptr<Backend> make_gloo_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_tcp_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context);
-std::unique_ptr<Backend> make_tls_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_hierarchy_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_nccl_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_staged_backend(const BackendContext& context);
@@ -26,7 +26,6 @@ namespace {
 using Serves = BackendKind::Serves;
 using Carries = BackendKind::Carries;
 
-constexpr bool kGloo = LOCKSTEP_HAS_GLOO;
 constexpr bool kMpi = LOCKSTEP_HAS_MPI;
 constexpr bool kNccl = LOCKSTEP_HAS_NCCL;
 constexpr bool kCuda = LOCKSTEP_HAS_CUDA;
@@ -36,19 +35,24 @@ constexpr std::array kBackends = {
     // device of its own, whether this build has it, factory
     BackendKind{"self", Serves::one_rank, Carries::both, true, false, true, make_self_backend},
     BackendKind{"shm", Serves::one_host, Carries::cpu, true, false, true, make_shm_backend},
-    BackendKind{"gloo", Serves::any_hosts, Carries::cpu, false, false, kGloo, make_gloo_backend},
+    BackendKind{"tcp", Serves::any_hosts, Carries::cpu, true, false, true, make_tcp_backend},
     BackendKind{"mpi", Serves::any_hosts, Carries::cpu, false, false, kMpi, make_mpi_backend},
-    BackendKind{"tls", Serves::any_hosts, Carries::cpu, true, false, true, make_tls_backend},
     BackendKind{"hierarchy", Serves::any_hosts, Carries::cpu, true, false, true, make_hierarchy_backend},
     BackendKind{"nccl", Serves::any_hosts, Carries::cuda, false, true, kNccl, make_nccl_backend},
     BackendKind{"staged", Serves::any_hosts, Carries::cuda, true, false, kCuda, make_staged_backend},
 };
+
+/// Other words for a backend: what was Gloo, and what other programs call Gloo, is tcp; tls is tcp that encrypts.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherWords{{{"gloo", "tcp"}, {"tls", "tcp"}}};
 
 }  // namespace
 
 std::span<const BackendKind> backends() { return kBackends; }
 
 const BackendKind& backend_called(std::string_view name) {
+  for (const auto& [word, backend] : kOtherWords) {
+    if (name == word) name = backend;
+  }
   const auto* found =
       std::find_if(kBackends.begin(), kBackends.end(), [&](const auto& kind) { return kind.name == name; });
   if (found != kBackends.end()) return *found;
@@ -58,16 +62,17 @@ const BackendKind& backend_called(std::string_view name) {
 std::vector<std::string> backend_choices() {
   std::vector<std::string> choices = {"auto"};
   for (const auto& kind : kBackends) choices.emplace_back(kind.name);
+  for (const auto& [word, backend] : kOtherWords) choices.emplace_back(word);
   return choices;
 }
 
-std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt) {
+std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts) {
   if (hosts.size() == 1) return "self";
   const auto count = static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1;
   if (requested == "auto" || is_for_cuda(requested)) {
     if (count == 1) return "shm";
     if (count < hosts.size()) return "hierarchy";
-    return encrypt ? "tls" : "gloo";
+    return "tcp";
   }
   const auto& kind = backend_called(requested);
   if (kind.serves == Serves::one_rank) {

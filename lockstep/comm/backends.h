@@ -35,18 +35,19 @@ struct BackendKind {
 /// All backends, including those that this build lacks.
 std::span<const BackendKind> backends();
 
-/// The row of `name`. Error(invalid_argument) for any other name, which includes "auto".
+/// The row of `name`, or of the backend for which `name` is another word: "gloo" and "tls" are words for tcp.
+/// Error(invalid_argument) for any other name, which includes "auto".
 const BackendKind& backend_called(std::string_view name);
 
-/// The values of the option `backend`: "auto", then the names in the table's order.
+/// The values of the option `backend`: "auto", then the names in the table's order, then other words for them.
 std::vector<std::string> backend_choices();
 
 /// The backend for a group, given the number of each rank's host (BackendContext::hosts): self for one rank, else the
-/// requested one. "auto" means shm when all ranks share a host, hierarchy when some do, and gloo (tls with `encrypt`)
-/// when none do. On a single host hierarchy becomes shm, the only engine that hierarchy would use. A backend for CUDA
-/// alone counts as "auto", because this function chooses the backend for tensors on the CPU and for operations without
-/// a tensor. Error(invalid_argument) for "self" with several ranks.
-std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt = false);
+/// requested one. "auto" means shm when all ranks share a host, hierarchy when some do, and tcp when none do. On a
+/// single host hierarchy becomes shm, the only engine that hierarchy would use. A backend for CUDA alone counts as
+/// "auto", because this function chooses the backend for tensors on the CPU and for operations without a tensor.
+/// Error(invalid_argument) for "self" with several ranks.
+std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts);
 
 /// The backend for tensors on CUDA devices: the requested one. "auto" means the first row that this build has and that
 /// fits; a backend for the CPU means "staged", which uses it. self for one rank. Error(unsupported) where this build

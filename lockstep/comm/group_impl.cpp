@@ -131,7 +131,7 @@ void GroupImpl::make_backends(GroupImpl* parent) {
                                                                   cuda_devices(), may_share_devices(requested_)))};
     }
     device_name_ = device_.str();
-    name = choose_backend(requested_, members_.hosts, options.encrypt);
+    name = choose_backend(requested_, members_.hosts);
     const SocketsMadeSince sockets;
     backend_ = backend_called(name).make(backend_context());
     if (on_cuda) make_backend_for_cuda(name, parent);
@@ -175,7 +175,7 @@ BackendContext GroupImpl::backend_context() {
   context.hosts = members_.hosts;
   context.tls = job_->world().tls;
   // Ranks whose rendezvous used MPI were started by MPI, which has better information about the network.
-  context.network = context.tls ? "tls" : job_->world().rendezvous == Rendezvous::mpi ? "mpi" : "gloo";
+  context.network = !context.tls && job_->world().rendezvous == Rendezvous::mpi ? "mpi" : "tcp";
   context.bind_address = job_->bind_address();
   context.progress = &job_->progress();
   context.describe_rank = [job = job_, ranks = members_.world_ranks](int rank) {

@@ -58,7 +58,7 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
     fail(ErrorKind::invalid_argument, "connect",
          "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and backend \"{}\" cannot encrypt; leave the backend "
          "at auto, or choose {}",
-         options.backend, is_for_cuda(options.backend) ? "staged" : "tls");
+         options.backend, is_for_cuda(options.backend) ? "staged" : "tcp");
   }
   if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
     fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",

@@ -243,8 +243,7 @@ std::vector<int> JobContext::ranks_at_address_in(const std::string& message, con
   for (const int rank : among) {
     const auto& address = rank_info(rank).address;
     if (rank == world_.rank || address.empty()) continue;
-    // Gloo writes "[10.0.0.2]:4711", tls "10.0.0.2:4711".
-    const bool bracketed = message.find("[" + address + "]") != std::string::npos;
+    const bool bracketed = message.find("[" + address + "]") != std::string::npos;  // an address of IPv6
     if (bracketed || message.find(" " + address + ":") != std::string::npos) found.push_back(rank);
   }
   return found;

@@ -6,7 +6,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <torch/version.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <fmt/format.h>
@@ -29,16 +28,6 @@ inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
   options.useLibUV = false;
 #endif
 }
-
-/// A PrefixStore that is used only through set(), get() and wait(): newer versions of Gloo request many values at once
-/// where the store can do that, and these requests would bypass a class that derives from this one.
-class PlainPrefixStore : public c10d::PrefixStore {
- public:
-  using c10d::PrefixStore::PrefixStore;
-#if LOCKSTEP_LIBTORCH_SINCE(2, 0)
-  bool hasExtendedApi() const override { return false; }
-#endif
-};
 
 /// Whether matrix products and convolutions of float16 run on the CPU.
 inline constexpr bool kHalfOnCpu = LOCKSTEP_LIBTORCH_SINCE(2, 3);

@@ -13,14 +13,14 @@ constexpr auto kSharedMemory = "shared_memory";
 constexpr std::uint64_t kMiB = 1U << 20;
 constexpr std::uint64_t kDockerDefault = 64 * kMiB;
 
-// The store has one connection to each rank, and gloo has one between every two ranks; the constant is for libraries,
+// The store has one connection to each rank, and tcp has one between every two ranks; the constant is for libraries,
 // the program, its data and logs.
 std::uint64_t needed(const JobFacts& job) { return 192 + 2 * static_cast<std::uint64_t>(job.size); }
 
 Finding none(const JobFacts& job, const Facts& host) {
   return {Severity::error, kSharedMemory, place(job, host),
           fmt::format("ranks of this host cannot share memory: memfd_create: {}", host.memfd_problem),
-          "allow the call (seccomp profile of the container), or set LOCKSTEP_BACKEND=gloo"};
+          "allow the call (seccomp profile of the container), or set LOCKSTEP_BACKEND=tcp"};
 }
 
 Finding small(const JobFacts& job, const Facts& host) {

@@ -161,7 +161,7 @@ TEST(OneHash, WhicheverBackendAndHowRanksArePlaced) {
   const Workbench bench;
   const Words train = bench.train({"data.batch_size=5"});
   const std::string hash = hash_of(bench, {{started_by_run(4) + train}});
-  EXPECT_EQ(hash_of(bench, {{started_by_run(4) + train + Words{"parallel.backend=gloo"}}}), hash) << "gloo";
+  EXPECT_EQ(hash_of(bench, {{started_by_run(4) + train + Words{"parallel.backend=tcp"}}}), hash) << "tcp";
   for (const auto* letters : {"aabb", "aaab", "abab"}) {
     EXPECT_EQ(hash_of(bench, {{on_hosts(letters, train)}}), hash) << letters;
   }
@@ -192,7 +192,7 @@ TEST(OneHash, OfARunThatIsResumedElsewhere) {
   };
   const std::string hash = result_of(on_hosts("aabb", train));
   ASSERT_NO_FATAL_FAILURE(forget_the_end(bench.work_dir()));
-  EXPECT_EQ(result_of(started_by_run(4) + train + Words{"parallel.backend=gloo"}), hash);
+  EXPECT_EQ(result_of(started_by_run(4) + train + Words{"parallel.backend=tcp"}), hash);
   ASSERT_NO_FATAL_FAILURE(forget_the_end(bench.work_dir()));
   EXPECT_EQ(result_of(on_hosts("aaab", train)), hash);
   ASSERT_NO_FATAL_FAILURE(forget_the_end(bench.work_dir()));

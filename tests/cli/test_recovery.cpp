@@ -30,15 +30,15 @@ constexpr int kSteps = 24;
 const Words kRun = {"data.batch_size=6", "train.epochs=12", "train.eval_every=1", "callbacks.loss_every=1",
                     "callbacks.metrics_every=1"};
 
-/// The hash of a run that nothing happens to. Gloo adds in another order than shared memory does.
+/// The hash of a run that nothing happens to. The network adds in another order than shared memory does.
 std::string hash_of_peace(const Words& keys, const std::string& backend) {
   static std::map<std::pair<Words, std::string>, std::string> known;
-  auto& hash = known[{keys, backend == "gloo" ? "gloo" : "shm"}];
+  auto& hash = known[{keys, backend == "tcp" ? "tcp" : "shm"}];
   if (!hash.empty()) return hash;
   const Workbench bench;
   auto words = bench.train(keys);
   words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(kWorkers)});
-  const auto ran = run_program(words, {{"LOCKSTEP_BACKEND", backend == "gloo" ? "gloo" : "shm"}});
+  const auto ran = run_program(words, {{"LOCKSTEP_BACKEND", backend == "tcp" ? "tcp" : "shm"}});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   return hash = hash_in(bench.work_dir());
 }
@@ -135,10 +135,9 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"TheFirstStep", "rank=1,step=1,action=kill,place=backward", 1, true, ""},
                     FaultCase{"TheLastStep", "rank=0,step=24,action=kill,place=reduced", 0, true, ""},
                     FaultCase{"AnException", "rank=1,step=9,action=throw", 1, true, ""},
-                    FaultCase{"Gloo", "rank=1,step=9,action=kill,place=backward", 1, true, "gloo"},
-                    FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
-                    FaultCase{"BatchNormsGloo", "rank=0,step=9,action=kill,place=backward", 0, true, "gloo",
-                              kRendezvous},
+                    FaultCase{"Tcp", "rank=1,step=9,action=kill,place=backward", 1, true, "tcp"},
+                    FaultCase{"TcpOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "tcp"},
+                    FaultCase{"BatchNormsTcp", "rank=0,step=9,action=kill,place=backward", 0, true, "tcp", kRendezvous},
                     FaultCase{"AutoIsDataParallel", "rank=2,step=9,action=kill,place=backward", 2, true, "", kAuto}),
     [](const auto& one) { return one.param.name; });
 
@@ -216,13 +215,13 @@ INSTANTIATE_TEST_SUITE_P(
                     PartsCase{"ShardsTheFirstStep", kShards, "rank=1,step=1,action=kill,place=backward", 1, ""},
                     PartsCase{"ShardsAdam", kAdam, "rank=0,step=9,action=kill,place=reduced", 0, ""},
                     PartsCase{"ShardsOfGroups", kGroups, "rank=1,step=9,action=kill,place=reduced", 1, ""},
-                    PartsCase{"ShardsGloo", kShards, "rank=1,step=9,action=kill,place=reduced", 1, "gloo"},
+                    PartsCase{"ShardsTcp", kShards, "rank=1,step=9,action=kill,place=reduced", 1, "tcp"},
                     PartsCase{"ShardsHierarchy", kShards, "rank=2,step=9,action=kill,place=reduced", 2, "hierarchy"},
                     PartsCase{"BuffersForward", kLocal, "rank=0,step=9,action=kill,place=forward", 0, ""},
                     PartsCase{"BuffersReduced", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, ""},
                     PartsCase{"BuffersUpdated", kLocal, "rank=0,step=9,action=kill,place=updated", 0, ""},
                     PartsCase{"BuffersEvaluate", kLocal, "rank=0,step=8,action=kill,place=evaluate", 0, ""},
-                    PartsCase{"BuffersGloo", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, "gloo"}),
+                    PartsCase{"BuffersTcp", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, "tcp"}),
     [](const auto& one) { return one.param.name; });
 
 /// Neighbours take a part along: the checkpoint has all of it.
@@ -412,8 +411,8 @@ void expect_others_notice_the_death_before_connecting(int number, const Environm
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(std::string(name))) << job.last_words();
 }
 
-TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForAnAddressOverGloo) {
-  expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "gloo"}});
+TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForAnAddressOverTcp) {
+  expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "tcp"}});
 }
 TEST(RecoveryOfRendezvous, ThoroughTheOthersWaitForAnotherHost) {
   expect_others_notice_the_death_before_connecting(2, {{"LOCKSTEP_BACKEND", "hierarchy"}});

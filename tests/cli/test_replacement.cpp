@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         LossCase{"RankZero", "rank=0,step=5,action=kill,place=reduced", 0},
         LossCase{"Spawned", "rank=1,step=5,action=kill,place=begin", 1, {"--start-method", "spawn"}},
         LossCase{"Shards", "rank=1,step=5,action=kill,place=reduced", 1, {}, {"parallel.shard_optimizer=true"}},
-        LossCase{"Gloo", "rank=1,step=5,action=kill,place=backward", 1, {}, {}, {{"LOCKSTEP_BACKEND", "gloo"}}}),
+        LossCase{"Tcp", "rank=1,step=5,action=kill,place=backward", 1, {}, {}, {{"LOCKSTEP_BACKEND", "tcp"}}}),
     [](const auto& one) { return one.param.name; });
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Replacement,

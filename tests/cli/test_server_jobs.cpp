@@ -183,10 +183,10 @@ INSTANTIATE_TEST_SUITE_P(
                              "rank=3,step=8,action=kill,place=reduced",
                              3,
                              {"parallel.server.replicas=2", "parallel.server.partition=range"}},
-                    LossCase{"CopyOverGloo",
+                    LossCase{"CopyOverTcp",
                              "rank=3,step=8,action=kill,place=reduced",
                              3,
-                             {"parallel.server.replicas=2", "parallel.backend=gloo"}}),
+                             {"parallel.server.replicas=2", "parallel.backend=tcp"}}),
     [](const auto& one) { return one.param.name; });
 
 TEST_F(ServerJobs, ThoroughOfWorkersThatDoNotWaitGoOnFromTheirCheckpoint) {

@@ -87,24 +87,23 @@ TEST(SlowStart, TheVariableHasARule) {
 TEST(SlowStart, ThePairThatCannotConnectIsNamed) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
-  // Below the first host's address: gloo connects from the higher one to the lower.
-  add_interface(1, "docker0", "10.17.0.1");
-  lose_packets(0, "10.17.0.1");
+  // Rank 1 connects to the address that rank 0 publishes.
+  add_interface(0, "docker0", "10.17.0.1");
+  lose_packets(1, "10.17.0.1");
   const Workbench bench;
   const auto train = [&](int host) {
     auto environment = rank_of_two(host, TwoHosts::address(0), "6060");
     // Late enough for both to have come, also on a busy machine, when the doctor looks.
-    // Gloo waits for a connection five times as long as it is told.
     environment["LOCKSTEP_START_TIMEOUT_S"] = "12";
     environment["LOCKSTEP_DOCTOR_AFTER_S"] = "6";
-    if (host == 1) environment["LOCKSTEP_SOCKET_IFNAME"] = "docker0";
+    if (host == 0) environment["LOCKSTEP_SOCKET_IFNAME"] = "docker0";
     return run_in(bench.path(), TwoHosts::on(host, {"lockstep", "train", "--config", bench.config()}), environment);
   };
   auto second = std::async(std::launch::async, [&] { return train(1); });
   const auto first = train(0);
   EXPECT_FALSE(first.status.ok());
   EXPECT_EQ(count(first.err, kHeading), 1u) << first.err;
-  EXPECT_THAT(first.err, AllOf(HasSubstr("ERROR  links  host "), HasSubstr("(rank 0) -> host "),
+  EXPECT_THAT(first.err, AllOf(HasSubstr("ERROR  links  host "), HasSubstr("(rank 1) -> host "),
                                HasSubstr("10.17.0.1 (docker0): no answer"), HasSubstr("LOCKSTEP_SOCKET_IFNAME")));
   EXPECT_THAT(second.get().err, Not(HasSubstr(kHeading)));
 }

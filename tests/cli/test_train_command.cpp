@@ -165,7 +165,7 @@ TEST(TrainCommand, PrintsAboutTenLossesAnEpoch) {
 
 TEST(TrainCommand, SaysWhichVariableChoseTheNetwork) {
   const Workbench bench;
-  const auto ran = under_lockstep_run(2, bench.train({"parallel.backend=gloo"}), {{"NCCL_SOCKET_IFNAME", "=eth77,lo"}});
+  const auto ran = under_lockstep_run(2, bench.train({"parallel.backend=tcp"}), {{"NCCL_SOCKET_IFNAME", "=eth77,lo"}});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(lines_of(ran.out).at(0), HasSubstr("NCCL_SOCKET_IFNAME==eth77,lo: 127.0.0.1 of lo"));
   const auto wrong = under_lockstep_run(2, bench.train(), {{"NCCL_SOCKET_IFNAME", "eth77"}});

@@ -462,8 +462,8 @@ TEST(UserMistakes, BackendsForDevicesThatAreNotThere) {
   }
   expect_refused(run_program(bench.train({"parallel.backend=nccl", "parallel.encrypt=true", "--dry-run"})), 2,
                  {"parallel.encrypt", "nccl cannot encrypt", "staged"});
-  expect_refused(run_program(bench.train({"parallel.backend=gloo", "parallel.encrypt=true", "--dry-run"})), 2,
-                 {"parallel.encrypt", "gloo cannot encrypt", "auto or tls"});
+  expect_refused(run_program(bench.train({"parallel.backend=mpi", "parallel.encrypt=true", "--dry-run"})), 2,
+                 {"parallel.encrypt", "mpi cannot encrypt", "auto or tcp"});
   for (const auto* key : {"parallel.backend=self", "parallel.mode=stand_alone"}) {
     const auto ran = under_lockstep_run(2, bench.train({key, "--dry-run"}));
     EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << key << ran.out << ran.err;

@@ -22,7 +22,7 @@ inline World world_at(const std::filesystem::path& store, int rank, int size) {
 }
 
 /// Waits 2 s for the others.
-inline GroupOptions impatient(std::string_view backend = "gloo") {
+inline GroupOptions impatient(std::string_view backend = "tcp") {
   auto options = RankOptions::test_group_options(backend);
   options.start_timeout = std::chrono::seconds(2);
   return options;

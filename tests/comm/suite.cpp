@@ -10,10 +10,10 @@ std::vector<Case> cases() {
   if (const auto size = mpirun_size()) return {{"mpi", *size}, {"hierarchy", *size}};
   // Not a power of two and ranks on two hosts are what differs most; two equal hosts have a way of their own.
   if (!thorough()) {
-    return {{"shm", 2}, {"shm", 3}, {"gloo", 3}, {"tls", 3}, {"hierarchy", 3}, {"hierarchy", 4}, {"hierarchy_tls", 3}};
+    return {{"shm", 2}, {"shm", 3}, {"tcp", 3}, {"tls", 3}, {"hierarchy", 3}, {"hierarchy", 4}, {"hierarchy_tls", 3}};
   }
   std::vector<Case> all;
-  for (const auto* backend : {"gloo", "shm", "tls", "hierarchy"}) {
+  for (const auto* backend : {"tcp", "shm", "tls", "hierarchy"}) {
     for (int size = 1; size <= 4; ++size) all.emplace_back(backend, size);
   }
   all.emplace_back("hierarchy_tls", 3);

@@ -33,7 +33,7 @@ std::vector<std::string> hosts_of(const Case& one);
 /// Those of `members` that are on the host of `rank`, in their order, where `hosts` are RankOptions::hosts.
 std::vector<int> neighbours(const std::vector<std::string>& hosts, std::vector<int> members, int rank);
 
-/// "gloo_3"
+/// "tcp_3"
 std::string case_name(const testing::TestParamInfo<Case>& info);
 
 class CommSuite : public testing::TestWithParam<Case> {

@@ -2,7 +2,6 @@
 #include <lockstep/base/temporary_folder.h>
 
 #include "comm/suite.h"
-#include "support/gloo.h"
 
 #include <unistd.h>
 
@@ -26,8 +25,7 @@ using namespace std::chrono_literals;
 // Each rank a process that may die: not under mpirun, which ends the whole job then.
 std::vector<Case> fatal_cases() {
   if (mpirun_size()) return {};
-  if (kGlooMissesLostPeers) return {{"shm", 3}, {"tls", 3}, {"hierarchy_tls", 3}};
-  return {{"gloo", 3}, {"shm", 3}, {"tls", 3}, {"hierarchy", 3}, {"hierarchy_tls", 3}};
+  return {{"tcp", 3}, {"shm", 3}, {"tls", 3}, {"hierarchy", 3}, {"hierarchy_tls", 3}};
 }
 
 class Failures : public testing::TestWithParam<Case> {
@@ -206,7 +204,6 @@ TEST_P(Failures, MessageOfAnotherLengthFailsBothSides) {
 }
 
 TEST(FailuresAcrossHosts, DeadRankIsNamedByItsAddress) {
-  if (kGlooMissesLostPeers) GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
   if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";
   RankOptions options;
   options.rendezvous = Rendezvous::tcp;

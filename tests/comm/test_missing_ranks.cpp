@@ -70,11 +70,11 @@ class FatalStore : public c10d::PrefixStore {
   }
 };
 
-TEST(MissingRanks, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
+TEST(MissingRanks, ADeathAmongRanksThatConnectOverTcpIsNoticed) {
   constexpr int kDead = 2;
   RankOptions options;
   options.deadline = 30s;
-  options.group = RankOptions::test_group_options("gloo");
+  options.group = RankOptions::test_group_options("tcp");
   options.group.start_timeout = 60s;  // that of whoever does not notice
   options.rendezvous = Rendezvous::tcp;
   for (const auto& outcome : rank_outcomes(5, options, [](Rank& rank) {
@@ -91,7 +91,7 @@ TEST(MissingRanks, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
          context.rank = rank.rank();
          context.size = rank.size();
          context.start_timeout = 30s;
-         detail::backend_called("gloo").make(context);
+         detail::backend_called("tcp").make(context);
        })) {
     EXPECT_TRUE(outcome.rank == kDead ? outcome.status.signal == SIGKILL : outcome.ok()) << describe(outcome);
   }
@@ -133,7 +133,7 @@ TEST(MissingRanks, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
            if (std::chrono::steady_clock::now() - start < silence) return;
            throw Error(ErrorKind::peer_lost, "test", "rank 2 is lost");
          };
-         const auto error = error_of([&] { detail::backend_called("gloo").make(context); });
+         const auto error = error_of([&] { detail::backend_called("tcp").make(context); });
          expect_words(error, {"rank 2 is lost"});
          EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
          std::this_thread::sleep_for(2s);  // rank 0 has the store, and is there to be connected to

@@ -226,7 +226,7 @@ TEST(OwnStore, AStoreOfC10dAtThePortIsNamed) {
     world.rendezvous = Rendezvous::tcp;
     world.master_addr = "127.0.0.1";
     world.master_port = dynamic_cast<c10d::TCPStore&>(*theirs).getPort();
-    auto options = RankOptions::test_group_options("gloo");
+    auto options = RankOptions::test_group_options("tcp");
     options.start_timeout = 1s;
     expect_words(error_of([&] { connect(world, options); }), {"cannot reach the store", "not a store of Lockstep"});
     theirs->set("key", to_bytes("x"));  // and it goes on

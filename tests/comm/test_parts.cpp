@@ -59,10 +59,7 @@ TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
   EXPECT_EQ(choose_backend("auto", {0}), "self");
   EXPECT_EQ(choose_backend("gloo", {0}), "self");
   EXPECT_EQ(choose_backend("auto", {0, 0}), "shm");
-  EXPECT_EQ(choose_backend("auto", {0, 1}), "gloo");
-  EXPECT_EQ(choose_backend("auto", {0, 1}, true), "tls");
-  EXPECT_EQ(choose_backend("auto", {0, 0}, true), "shm");
-  EXPECT_EQ(choose_backend("auto", {0, 1, 0}, true), "hierarchy");
+  for (const auto* requested : {"auto", "tcp", "gloo", "tls"}) EXPECT_EQ(choose_backend(requested, {0, 1}), "tcp");
   EXPECT_EQ(choose_backend("auto", {0, 1, 0}), "hierarchy");
   EXPECT_EQ(choose_backend("hierarchy", {0, 1}), "hierarchy");
   EXPECT_EQ(choose_backend("hierarchy", {0, 0}), "shm");
@@ -82,7 +79,7 @@ TEST(ChooseBackend, ForCudaTensors) {
     EXPECT_EQ(choose_cuda_backend("nccl", hosts), "nccl");
     EXPECT_EQ(choose_cuda_backend("staged", hosts), "staged");
   }
-  for (const auto* requested : {"shm", "gloo", "mpi", "tls", "hierarchy"}) {
+  for (const auto* requested : {"shm", "tcp", "gloo", "tls", "mpi", "hierarchy"}) {
     EXPECT_EQ(choose_cuda_backend(requested, {0, 0}), "staged") << "over " << requested;
     EXPECT_TRUE(detail::may_share_devices(requested));
     EXPECT_FALSE(detail::is_for_cuda(requested));
@@ -110,6 +107,10 @@ TEST(Backends, HaveOneRowEachAndServeWhatIsChosen) {
   for (const auto& kind : detail::backends()) {
     choices.emplace_back(kind.name);
     EXPECT_EQ(&detail::backend_called(kind.name), &kind);
+  }
+  for (const auto* word : {"gloo", "tls"}) {
+    EXPECT_EQ(&detail::backend_called(word), &detail::backend_called("tcp"));
+    choices.emplace_back(word);
   }
   EXPECT_EQ(detail::backend_choices(), choices);
   EXPECT_EQ(std::set<std::string>(choices.begin(), choices.end()).size(), choices.size());

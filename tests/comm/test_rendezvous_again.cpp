@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 void meet_in(const std::filesystem::path& file, int size, const std::function<void(const Group&)>& more = nullptr) {
   fork_ranks(size, {}, [&](int rank) {
-    const auto group = connect(world_at(file, rank, size), RankOptions::test_group_options("gloo"));
+    const auto group = connect(world_at(file, rank, size), RankOptions::test_group_options("tcp"));
     const auto order = all_gather(at::full({1}, rank, at::kLong), group);
     EXPECT_TRUE(same(order, at::arange(size, at::kLong)));
     if (more) more(group);
@@ -40,7 +40,7 @@ TEST(RendezvousAgain, AFileThatAKilledJobLeftIsMetInAgain) {
   const auto file = folder.path() / "meet";
   // Some were killed after they had met, and one had left in good order.
   const auto killed = fork_outcomes(3, {}, [&](int rank) {
-    const auto group = connect(world_at(file, rank, 3), RankOptions::test_group_options("gloo"));
+    const auto group = connect(world_at(file, rank, 3), RankOptions::test_group_options("tcp"));
     barrier(group);
     if (rank != 1) ::kill(::getpid(), SIGKILL);
   });
@@ -62,7 +62,7 @@ TEST(RendezvousAgain, TheSameProcessesMeetTwiceInAFile) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "meet";
   meet_in(file, 2, [&](const Group& first) {
-    const auto again = connect(world_at(file, 1 - first.rank(), 2), RankOptions::test_group_options("gloo"));
+    const auto again = connect(world_at(file, 1 - first.rank(), 2), RankOptions::test_group_options("tcp"));
     const auto order = all_gather(at::full({1}, first.rank(), at::kLong), again);
     EXPECT_TRUE(same(order, at::arange(1, -1, -1, at::kLong)));
     barrier(first);

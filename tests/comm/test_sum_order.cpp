@@ -71,7 +71,7 @@ TEST_P(SumOrder, IsTheTreeOverTheRanks) {
 
 std::vector<Case> network_cases() {
   auto all = cases();
-  std::erase_if(all, [](const auto& one) { return one.first != "gloo" && one.first != "mpi"; });
+  std::erase_if(all, [](const auto& one) { return one.first != "tcp" && one.first != "mpi"; });
   return all;
 }
 
@@ -104,9 +104,9 @@ TEST_P(NetworkSums, GoOnWhileOthersAreWaitedFor) {
 class Placements : public testing::TestWithParam<const char*> {};
 
 std::string placement_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
-INSTANTIATE_TEST_SUITE_P(Of, Placements, testing::Values("gloo5", "shm6", "abba", "aaabb", "aabbcc"), placement_name);
+INSTANTIATE_TEST_SUITE_P(Of, Placements, testing::Values("tcp5", "shm6", "abba", "aaabb", "aabbcc"), placement_name);
 INSTANTIATE_TEST_SUITE_P(Thorough, Placements,
-                         testing::Values("shm5", "gloo6", "shm8", "aaab", "abbb", "abab", "aabbb", "aaaabb", "abcabc",
+                         testing::Values("shm5", "tcp6", "shm8", "aaab", "abbb", "abab", "aabbb", "aaaabb", "abcabc",
                                          "aaabbb", "aaaabbbb", "aaabbbcc"),
                          placement_name);
 

@@ -359,7 +359,7 @@ TEST(DoctorChecks, Limits) {
                              {"no memfd",
                               [](JobFacts& job) { job.ranks[0].memfd_problem = "Operation not permitted"; },
                               "error shared_memory host node-a (rank 0)",
-                              {"Operation not permitted", "LOCKSTEP_BACKEND=gloo"}},
+                              {"Operation not permitted", "LOCKSTEP_BACKEND=tcp"}},
                              {"many threads",
                               [](JobFacts& job) { job.ranks[0].omp_threads = 9; },
                               "warning cpus host node-a (rank 0)",

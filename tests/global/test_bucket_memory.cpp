@@ -82,7 +82,7 @@ class LentMemory : public testing::TestWithParam<const char*> {
  protected:
   const RankOptions options_{.group = RankOptions::test_group_options(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(Backends, LentMemory, testing::Values("shm", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Backends, LentMemory, testing::Values("shm", "tcp"),
                          [](const auto& backend) { return backend.param; });
 
 TEST_P(LentMemory, SumsStayWhereTheyWereReduced) {

@@ -26,7 +26,7 @@ class SameOperators : public testing::TestWithParam<std::string> {
  protected:
   static RankOptions options() { return {.group = RankOptions::test_group_options(GetParam())}; }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, SameOperators, testing::Values("shm", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Backends, SameOperators, testing::Values("shm", "tcp"),
                          [](const auto& one) { return one.param; });
 
 Error error_of(const std::function<void()>& code) {

@@ -95,7 +95,7 @@ std::vector<Captured> under_run(const Words& flags, const Words& words, const En
 }
 
 TEST(MeetAgain, UnderLockstepRun) {
-  for (const auto* backend : {"shm", "gloo"}) {
+  for (const auto* backend : {"shm", "tcp"}) {
     SCOPED_TRACE(backend);
     repeat([&](const Words& words) {
       return under_run({"--nproc-per-node", "2"}, words, {{"LOCKSTEP_BACKEND", backend}});
@@ -242,7 +242,7 @@ TEST(MeetAgain, AsRanksThatWereSpawned) {
 
 TEST(MeetAgain, UnderMpirun) {
   if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
-  for (const auto* backend : {"auto", "gloo", "mpi"}) {
+  for (const auto* backend : {"auto", "tcp", "mpi"}) {
     SCOPED_TRACE(backend);
     for (int time = 0; time < repetitions(); ++time) {
       const Words words = {LOCKSTEP_MEET_AGAIN, std::to_string(kRendezvous), std::to_string(time), "1"};

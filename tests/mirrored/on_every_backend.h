@@ -53,13 +53,13 @@ inline std::string case_name(const testing::TestParamInfo<OnEveryBackend::ParamT
   return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }
 
-/// shm and gloo with 3 ranks, shm with 1, hierarchy with 4 on two hosts; thoroughly shm and gloo with 1 to 4. Under
+/// shm and tcp with 3 ranks, shm with 1, hierarchy with 4 on two hosts; thoroughly shm and tcp with 1 to 4. Under
 /// mpirun the mpi backend with the ranks there are.
 inline std::vector<OnEveryBackend::ParamType> every_backend() {
   if (const auto size = mpirun_size()) return {{"mpi", *size}};
-  if (!thorough()) return {{"shm", 1}, {"shm", 3}, {"gloo", 3}, {"hierarchy", 4}};
+  if (!thorough()) return {{"shm", 1}, {"shm", 3}, {"tcp", 3}, {"hierarchy", 4}};
   std::vector<OnEveryBackend::ParamType> cases;
-  for (const char* backend : {"gloo", "shm"}) {
+  for (const char* backend : {"tcp", "shm"}) {
     for (int size = 1; size <= 4; ++size) cases.emplace_back(backend, size);
   }
   cases.emplace_back("hierarchy", 4);

@@ -1,7 +1,6 @@
 // Backwards that are not the plain one, and what happens when they fail.
 #include "mirrored/nets.h"
 #include "mirrored/on_every_backend.h"
-#include "support/gloo.h"
 
 #include <lockstep/base/error.h>
 
@@ -227,9 +226,6 @@ TEST_P(BackwardsTest, TellsAllRanksWhenOneGoesOnAfterAnException) {
 TEST_P(BackwardsTest, EndsOnAllRanksWhenOneIsKilledInTheMiddleOfAStep) {
   if (world_size() == 1) GTEST_SKIP() << "one rank has no other that could see its end";
   if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";
-  if (kGlooMissesLostPeers && std::get<0>(GetParam()) != std::string("shm")) {
-    GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
-  }
   const auto outcomes = rank_outcomes(world_size(), rank_options(), [](Rank& rank) {
     const auto module = std::make_shared<Trapped>();
     DataParallel parallel(module, rank.group(), {.bucket_bytes = 1, .first_bucket_bytes = 1});

@@ -16,7 +16,7 @@ STEPS = 20
 TRAINING_DEFAULTS = {
     "steps": STEPS, "batch_size": 8, "micro_batches": 1, "learning_rate": 0.05, "momentum": 0.9,
     "dtype": "float32", "frozen": [], "worlds": [1, 2, 4],
-    "backends": ["self", "gloo", "shm"],
+    "backends": ["self", "tcp", "shm"],
 }
 
 SMALL = {"shape": [3, 2, 2], "in_features": 12, "num_classes": 5}
@@ -35,7 +35,7 @@ CASES = {
         **RESNET18, "learning_rate": 0.01, "dtype": "float64", "worlds": [4], "backends": ["shm"],
     },
     "resnet18_48x48": {
-        **RESNET18, "shape": [3, 48, 48], "learning_rate": 1e-5, "worlds": [4], "backends": ["gloo"],
+        **RESNET18, "shape": [3, 48, 48], "learning_rate": 1e-5, "worlds": [4], "backends": ["tcp"],
         "weight_floor": 0.1,
     },
     # The late convolutions are products of matrices.
@@ -125,10 +125,10 @@ class LikePythonsDdp(TrainingTest):
         self.run_world(1, ["self"])
 
     def test_2_ranks(self):
-        self.run_world(2, ["gloo", "shm"])
+        self.run_world(2, ["tcp", "shm"])
 
     def test_4_ranks(self):
-        self.run_world(4, ["gloo", "shm"])
+        self.run_world(4, ["tcp", "shm"])
 
 
 class LikeOneRank(TrainingTest):
@@ -155,7 +155,7 @@ class LikeOneRank(TrainingTest):
         files = {
             name: self.job_file(name, {**job, "batch_size": 16 // world}, f"on{world}") for name, job in jobs.items()
         }
-        backend = "self" if world == 1 else "gloo"
+        backend = "self" if world == 1 else "tcp"
         run_ranks(world, "parity_train_steps", backend, *[file for file, _ in files.values()], folder=self.folder)
         return {name: out for name, (_, out) in files.items()}
 

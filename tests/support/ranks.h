@@ -16,7 +16,7 @@ namespace lockstep::test {
 
 struct RankOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);  ///< for all ranks to end
-  GroupOptions group = test_group_options("gloo");
+  GroupOptions group = test_group_options("tcp");
   Rendezvous rendezvous = Rendezvous::file;  ///< file, or tcp on a free port of this host
   Environment environment = {};              ///< set in every rank
   /// LOCKSTEP_HOST_ID of each rank: those with equal ones count as being on one host. Empty: all are on this one.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kYaml = R"(
 system: {seed: 3}
-parallel: {backend: gloo, timeout_s: 60, start_timeout_s: 60}
+parallel: {backend: tcp, timeout_s: 60, start_timeout_s: 60}
 model: {name: mlp, hidden: [16]}
 data:
   batch_size: 8

@@ -43,7 +43,7 @@ TEST(Run, LeavesEverythingItPromises) {
   EXPECT_EQ(result["world_size"], 2);
   EXPECT_EQ(result["steps"], 12);  // 100 pictures, 16 a step, the rest dropped, two epochs
   EXPECT_EQ(result["epochs"], 2);
-  EXPECT_EQ(result["backend"], "gloo");
+  EXPECT_EQ(result["backend"], "tcp");
   EXPECT_EQ(result["eval_samples"], 50);
   EXPECT_GT(result["samples_per_s"], 0.0);
   EXPECT_EQ(result["params_sha256"].get<std::string>().size(), 64u);
@@ -61,7 +61,7 @@ TEST(Run, LogsAndMetricsAgree) {
   EXPECT_EQ(lines[0].lr, 0.1);
   const auto loss_in_log = [&](int rank) {
     const auto log = read_file(folder / "log" / ("rank." + std::to_string(rank)));
-    expect_words(log, {"epoch: 1 step: 1, loss is ", "rank " + std::to_string(rank) + " of 2", "gloo", "cpu"});
+    expect_words(log, {"epoch: 1 step: 1, loss is ", "rank " + std::to_string(rank) + " of 2", "tcp", "cpu"});
     const auto at = log.find("epoch: 1 step: 2, loss is ");
     return std::stod(log.substr(at + 26));
   };
@@ -139,7 +139,7 @@ TEST(Run, ShowsTheLossLinesOfRankZeroOnTheConsole) {
   const auto outcomes = mnist().outcomes(2, mnist().config("console", {"train.epochs=1"}));
   test::expect_all_ok(outcomes);
   expect_words(outcomes[0].output, {"\nepoch: 1 step: 1, loss is ", "\nepoch: 1 step: 6, loss is ", "samples/s",
-                                    "evaluation after epoch 1: accuracy ", "rank 0 of 2", "backend gloo, device cpu"});
+                                    "evaluation after epoch 1: accuracy ", "rank 0 of 2", "backend tcp, device cpu"});
   EXPECT_EQ(outcomes[0].output.find('\r'), std::string::npos);
   EXPECT_EQ(outcomes[1].output, "");
   const auto all =
@@ -327,8 +327,8 @@ std::string hash_with_backend(const std::string& backend, const std::string& wor
 // Twice with each backend; and because a sum of two numbers has one rounding only, two ranks must get the very same
 // with every backend.
 TEST(Backends, TheSameSeedGivesTheSameBits) {
-  const auto hash = hash_with_backend("gloo", "gloo_a");
-  EXPECT_EQ(hash_with_backend("gloo", "gloo_b"), hash);
+  const auto hash = hash_with_backend("tcp", "tcp_a");
+  EXPECT_EQ(hash_with_backend("tcp", "tcp_b"), hash);
   EXPECT_EQ(hash_with_backend("shm", "shm_a"), hash);
   EXPECT_EQ(hash_with_backend("shm", "shm_b"), hash);
 }
@@ -349,7 +349,7 @@ std::string hash_with_mpi(const std::string& work_dir) {
 }
 
 TEST(Backends, MpiGivesTheSameBitsToo) {
-  const auto hash = hash_with_backend("gloo", "gloo_c");
+  const auto hash = hash_with_backend("tcp", "tcp_c");
   EXPECT_EQ(hash_with_mpi("mpi_a"), hash);
   EXPECT_EQ(hash_with_mpi("mpi_b"), hash);
 }

@@ -66,7 +66,7 @@ class Work {
 // Progress: started operations advance while this process waits for any operation. All ranks start the operations of
 // one group in the same order, but may wait for them, and for those of other groups of the job, in any order: a wait, a
 // `test()` and a blocking call advance all operations of the process that were in progress when they began. Between
-// such calls gloo, tls, staged and nccl advance by themselves; shm, hierarchy and mpi do not.
+// such calls tcp, staged and nccl advance by themselves; shm, hierarchy and mpi do not.
 //
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
 // `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:

@@ -18,9 +18,9 @@ class GroupImpl;
 }
 
 struct GroupOptions {
-  /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
-  /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
-  /// `encrypt` tls replaces gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
+  /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and tcp when
+  /// none do. Hierarchy is shm inside each host, and between hosts tcp, or mpi where mpirun started the ranks without
+  /// `encrypt`. Other values: self, shm, tcp, mpi, hierarchy; gloo, a word for tcp; tls, tcp with `encrypt`; and nccl
   /// and staged, which send CUDA tensors, in addition to the choice of "auto" for CPU tensors. If the group has a CUDA
   /// device (`device`), "auto" means nccl for its tensors, with `encrypt` staged; and a backend for the CPU carries
   /// them through the host's memory. With staged, and backends for the CPU, ranks may share a device.

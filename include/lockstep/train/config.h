@@ -101,8 +101,9 @@ struct ParallelConfig {
   /// parameter_server: data_parallel whose embedding tables are on servers (docs/recommendation.md); stand_alone: one
   /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
-  /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo; for CUDA tensors nccl
-  /// (docs/gpus.md). Allowed: auto, self, shm, gloo, mpi, tls, hierarchy, nccl, staged.
+  /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else tcp; for CUDA tensors nccl
+  /// (docs/gpus.md). Allowed: auto, self, shm, tcp, mpi, hierarchy, nccl, staged, gloo,
+  /// tls.
   std::string backend = "auto";
   /// average the ranks' gradients; false: their sum.
   bool gradients_mean = true;

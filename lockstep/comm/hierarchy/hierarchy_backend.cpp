@@ -1,4 +1,4 @@
-// The hierarchy backend: shared memory between the ranks of a host, gloo or mpi between hosts. Bytes cross the network
+// The hierarchy backend: shared memory between the ranks of a host, tcp or mpi between hosts. Bytes cross the network
 // once for each host and not once for each rank. plans.h defines the paths of the data, pipeline.h the order.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>

@@ -2,7 +2,7 @@
 //
 // A process that dies closes its connections. A host that loses its power or its cable does not, and TCP does not probe
 // by default: a side that only waits for data would wait forever, and a side that has sent data, for a quarter of an
-// hour. The kernel probes when a socket option is set, at no cost to the program. c10d and Gloo neither set these
+// hour. The kernel probes when a socket option is set, at no cost to the program. c10d sets none of these
 // options nor give access to their sockets, so the sockets are found among the descriptors of this process.
 #pragma once
 

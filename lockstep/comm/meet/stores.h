@@ -1,5 +1,5 @@
 // The key-value stores of a rendezvous: c10d's, and Lockstep's own with the interface of c10d's, so that all users of
-// that interface (Gloo, PrefixStore) accept it.
+// that interface (PrefixStore) accept it.
 #pragma once
 
 #include <lockstep/store/client.h>

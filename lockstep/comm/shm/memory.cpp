@@ -50,8 +50,7 @@ Mapping::~Mapping() {
 UniqueFd make_memory_file(const std::string& label, std::uint64_t bytes) {
   UniqueFd fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (!fd) {
-    fail(ErrorKind::unsupported, "shm", "cannot make shared memory (memfd_create): {}; use backend gloo",
-         reason(errno));
+    fail(ErrorKind::unsupported, "shm", "cannot make shared memory (memfd_create): {}; use backend tcp", reason(errno));
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     fail(ErrorKind::io, "shm", "cannot make {} bytes of shared memory: {}", bytes, reason(errno));

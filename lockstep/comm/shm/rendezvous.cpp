@@ -102,7 +102,7 @@ void unite(std::vector<std::uint64_t>& all, const CpuWords& more) {
 
 void check(const Geometry& geometry) {
   if (geometry.ranks > kMaxRanks) {
-    fail(ErrorKind::unsupported, "shm", "a group has at most {} ranks, not {}; use backend gloo", kMaxRanks,
+    fail(ErrorKind::unsupported, "shm", "a group has at most {} ranks, not {}; use backend tcp", kMaxRanks,
          geometry.ranks);
   }
   if (geometry.chunk_bytes < static_cast<std::int64_t>(kLine) * geometry.ranks) {

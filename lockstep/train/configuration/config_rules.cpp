@@ -167,7 +167,7 @@ void check_backend(const RunConfig& config) {
   }
   if (!config.parallel.encrypt || lockstep::detail::backend_called(backend).encrypts) return;
   contradiction("parallel.encrypt is true, and parallel.backend {} cannot encrypt; set it to auto{}", backend,
-                for_cuda ? ", which selects staged for CUDA tensors" : " or tls");
+                for_cuda ? ", which selects staged for CUDA tensors" : " or tcp");
 }
 
 void check_servers(const RunConfig& config) {

@@ -143,7 +143,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "auto: steps to try plan and data parallel for; the plan stays if it takes 3 % less; 0: trust the plan");
   fields.field(
       "backend", c.backend, one_of(lockstep::detail::backend_choices()),
-      "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo; for CUDA tensors nccl "
+      "auto: self alone, shm when all ranks share a host, hierarchy when some do, else tcp; for CUDA tensors nccl "
       "(docs/gpus.md)");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
   fields.field("bucket_mb", c.bucket_mb, above_to(0, kMostMib), "MiB of gradients that travel together");

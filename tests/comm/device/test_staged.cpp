@@ -8,7 +8,6 @@
 
 #include "comm/device/recorded_streams.h"
 #include "comm/suite.h"
-#include "support/gloo.h"
 
 #include <algorithm>
 #include <atomic>
@@ -197,7 +196,7 @@ std::unique_ptr<detail::Backend> staged_over(const Group& group) {
   context.hosts = members.hosts;
   context.one_host = members.local_size == members.size();
   context.tls = impl.job()->world().tls;
-  context.network = context.tls ? "tls" : "gloo";
+  context.network = "tcp";
   context.bind_address = impl.job()->bind_address();
   context.describe_rank = [](int rank) { return "rank " + std::to_string(rank); };
   const auto job = impl.job();
@@ -310,10 +309,6 @@ TEST_P(StagedBackendTest, ManyAtOnceKeepTheirOrder) {
 
 TEST_P(StagedBackendTest, AKilledRankEndsTheWaitOfTheOthers) {
   if (size() == 1) GTEST_SKIP() << "one rank has no other that could see its end";
-  const auto& below = GetParam().first;
-  if (kGlooMissesLostPeers && (below == "gloo" || below == "hierarchy")) {
-    GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
-  }
   const auto outcomes = rank_outcomes(size(), options_of(GetParam()), [](Rank& self) {
     pass_all_events();
     const auto staged = staged_over(self.group());

@@ -1,7 +1,6 @@
 // Two hosts with a real network between them: what crosses it is counted by the kernel.
 #include "comm/hierarchy/two_hosts.h"
 #include "comm/suite.h"
-#include "support/gloo.h"
 
 #include <csignal>
 #include <functional>
@@ -109,10 +108,10 @@ TEST_F(HierarchyNetwork, IsCrossedByEachSubtreeOfRanksThatDoNotFollowOneAnother)
   });
 }
 
-// What it is measured against: the same ranks with gloo alone, which knows nothing of hosts.
-TEST_F(HierarchyNetwork, WouldBeCrossedOnceForEachRankByGlooAlone) {
+// What it is measured against: the same ranks with tcp alone, which knows nothing of hosts.
+TEST_F(HierarchyNetwork, WouldBeCrossedOnceForEachRankByTcpAlone) {
   run_ranks(kRanks, {}, [&](Rank& rank) {
-    const auto group = join(rank, *hosts_, "gloo");
+    const auto group = join(rank, *hosts_, "tcp");
     auto tensor = numbers(rank.rank(), {kElements}, at::kFloat);
     const auto seen = during(group, [&] { all_reduce(tensor, group); });
     EXPECT_TRUE(same(tensor, reduced_numbers(kRanks, {kElements}, at::kFloat, ReduceOp::sum)));
@@ -133,7 +132,6 @@ TEST_F(HierarchyNetwork, RanksThatAreDoneMayLeaveWhileOthersStillReceive) {
 }
 
 TEST_F(HierarchyNetwork, ARankThatDiesOnOneHostIsNamedOnTheOther) {
-  if (kGlooMissesLostPeers) GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
   constexpr int kVictim = 3;
   const auto outcomes = rank_outcomes(kRanks, {}, [&](Rank& rank) {
     const auto group = join(rank, *hosts_, "auto").unchecked();
@@ -151,7 +149,7 @@ TEST_F(HierarchyNetwork, ARankThatDiesOnOneHostIsNamedOnTheOther) {
 // No connection is closed, so only the kernel's own questions tell: who waits never sends anything, and who has sent
 // something gets no answer.
 TEST_F(HierarchyNetwork, AHostThatVanishesIsNamedOnTheOther) {
-  for (const auto* backend : {"hierarchy", "gloo"}) {
+  for (const auto* backend : {"hierarchy", "tcp"}) {
     for (const bool waits : {true, false}) {
       hosts_.emplace();  // whole again
       const auto outcomes = rank_outcomes(kRanks, {}, [&](Rank& rank) {

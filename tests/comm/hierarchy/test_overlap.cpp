@@ -1,6 +1,5 @@
 // Operations that are under way together, in whatever order ranks look after them; and what goes wrong meanwhile.
 #include "comm/suite.h"
-#include "support/gloo.h"
 
 #include <chrono>
 #include <csignal>
@@ -156,7 +155,6 @@ TEST(HierarchyFailures, MemoryThatOneHostLacksIsAnErrorOnAll) {
 
 // Each rank in turn, leading its host or not, dies in the middle of work: all others end soon and name it.
 TEST(HierarchyFailures, AKilledRankEndsTheWaitOfAllAndIsNamed) {
-  if (kGlooMissesLostPeers) GTEST_SKIP() << "Gloo of this libtorch misses lost peers";
   for (int victim = 0; victim < 4; ++victim) {
     const auto outcomes = rank_outcomes(4, two_by_two(), [&](Rank& self) {
       const auto group = self.group().unchecked();
