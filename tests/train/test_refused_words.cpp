@@ -10,11 +10,19 @@
 namespace lockstep::train {
 namespace {
 
+/// One row for all words of a framework with the same answer.
 std::string table_of_words() {
   std::string table = "| there | from | here |\n|---|---|---|\n";
-  for (const DocumentedWord& word : documented_words()) {
+  const auto words = documented_words();
+  std::set<std::string_view> done;
+  for (const DocumentedWord& word : words) {
+    std::string there;
+    for (const DocumentedWord& other : words) {
+      if (other.from != word.from || other.here != word.here || !done.insert(other.there).second) continue;
+      there += fmt::format("{}`{}`", there.empty() ? "" : ", ", other.there);
+    }
     const auto here = is_sentence(word.here) ? std::string(word.here) : fmt::format("`{}`", word.here);
-    table += fmt::format("| `{}` | {} | {} |\n", word.there, word.from, here);
+    if (!there.empty()) table += fmt::format("| {} | {} | {} |\n", there, word.from, here);
   }
   return table;
 }
