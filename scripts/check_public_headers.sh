@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Fails where the public headers (include/) reach inside: they may include only each other, the standard library, libtorch and
-# fmt. Also where lockstep.h leaves one out, where examples include something else, and where the comments of RunConfig are not
-# those of docs/configuration.md.
+# fmt. Also where lockstep.h leaves one out, and where examples include something else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 status=0
@@ -35,12 +34,4 @@ done
 while IFS=: read -r file line name; do
   [[ -f "include/$name" ]] || complain "$file:$line: $name is internal, and examples are programs of users"
 done < <(grep -noHP '^#include <\Klockstep/[^>]+' examples/*.cpp)
-
-# The tables of docs/configuration.md come from the program (scripts/key_reference.sh). Each meaning stands at the field, too; the
-# keys of parts ("keys of model_gpt") are not fields of RunConfig.
-comments=$(cat include/lockstep/train/config.h include/lockstep/world/world.h | sed -E 's|^ */// ?||' | tr -s '\n ' '  ')
-while IFS=$'\t' read -r key meaning; do
-  [[ "$comments" == *"$meaning"* ]] || complain "the comment of $key in include/lockstep/ differs from its meaning, '$meaning'"
-done < <(sed -nE 's/^\| `([a-z]+\.[a-z_]+)` \|.* \| (MS_[A-Z_]+: )?(.*[^ ]) \|$/\1\t\3/p' \
-  < <(awk '/^<!-- keys of / { part = $4 ~ /_/ } !part' docs/configuration.md))
 exit $status

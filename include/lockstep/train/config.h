@@ -102,8 +102,7 @@ struct ParallelConfig {
   /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
   /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else tcp; for CUDA tensors nccl
-  /// (docs/gpus.md). Allowed: auto, self, shm, tcp, mpi, hierarchy, nccl, staged, gloo,
-  /// tls.
+  /// (docs/gpus.md). Allowed: auto, self, shm, tcp, mpi, hierarchy, nccl, staged, gloo, tls.
   std::string backend = "auto";
   /// average the ranks' gradients; false: their sum.
   bool gradients_mean = true;
@@ -171,7 +170,7 @@ struct ModelConfig {
   std::shared_ptr<const Parts> parts{};  ///< no key: the models (parts.h)
   PartOptions options{};                 ///< the keys that only the model `name` has
   std::string options_of{};              ///< no key: the model that has those
-  /// the network. Required, resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
+  /// the network. Required.
   std::string name;
   /// outputs of the last layer. Allowed: from 1 to 1000000000.
   std::int64_t num_classes = 10;
@@ -182,7 +181,7 @@ struct ModelConfig {
   std::optional<std::string> weights;
   /// the keys of a .pth that lead to its state dict, e.g. net or ema.model; empty: found where that is clear.
   std::string weights_key;
-  /// what the names in that file begin with and the model's do not, e.g. module..
+  /// what the names in that file begin with and the model's do not, e.g. module.
   std::string weights_prefix;
   /// beginnings or patterns of the file's other names and what they become, e.g. {body.: "", "*.gamma": "*.weight"}.
   ConfigNode weights_rename;
@@ -206,8 +205,7 @@ struct LossConfig {
   std::shared_ptr<const Parts> parts{};  ///< no key: the losses (parts.h)
   PartOptions options{};                 ///< the keys that only the loss `name` has
   std::string options_of{};              ///< no key: the loss that has those
-  /// cross_entropy_expand: the same value, built of primitive operations. Allowed: cross_entropy, focal,
-  /// cross_entropy_expand.
+  /// cross_entropy_expand: the same value, built of primitive operations.
   std::string name = "cross_entropy";
   /// share of the target spread over all classes. Allowed: at least 0 and below 1.
   double label_smoothing = 0;
@@ -228,7 +226,7 @@ struct DataConfig {
   std::shared_ptr<const Parts> parts{};  ///< no key: the data sets (parts.h)
   PartOptions options{};                 ///< the keys that only the data set `name` has
   std::string options_of{};              ///< no key: the data set that has those
-  /// the data set. Required, cifar10, mnist.
+  /// the data set. Required.
   std::string name;
   /// folder with the data set's files. Required.
   std::string root;
@@ -263,7 +261,7 @@ struct OptimizerConfig {
   std::string options_of{};              ///< no key: the optimizer that has those
   std::vector<std::string> unused{};     ///< no key: keys that a file gives and other optimizers have, with values
   OptimizerFactory factory{};            ///< no key: a program's own (program.h); `name` is that of its class then
-  /// the update rule. Allowed: the optimizers of `parts`, such as sgd, momentum, adam, adamw, lamb, muon, ftrl.
+  /// the update rule.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
   double lr = 0;
@@ -285,7 +283,7 @@ struct SchedulerConfig {
   PartOptions options{};                 ///< the keys of the schedule `name`; choose() of parts.h sets them
   std::string options_of{};              ///< no key: the schedule that has those
   std::vector<std::string> unused{};     ///< no key: keys that a file gives and other schedules have, with values
-  /// how the learning rate changes. Allowed: constant, step, multi_step, exponential, cosine, polynomial, one_cycle.
+  /// how the learning rate changes.
   std::string name = "constant";
   /// epochs of linear rise at the start. Allowed: from 0 to 1000000000.
   double warmup_epochs = 0;

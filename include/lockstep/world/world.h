@@ -18,8 +18,7 @@ namespace lockstep {
 /// the same meaning, which has priority; a member without a value is null. A plain value. Its rules are checked where
 /// it is used: connect() and Trainer throw Error(environment) naming what is missing or out of range.
 struct ClusterOptions {
-  /// MS_ROLE: the role of this process; null: no scheduler. Allowed: MS_SCHED, MS_WORKER,
-  /// MS_PSERVER.
+  /// MS_ROLE: the role of this process; null: no scheduler. Allowed: MS_SCHED, MS_WORKER, MS_PSERVER.
   std::optional<std::string> role;
   /// MS_WORKER_NUM: workers of the whole job. Allowed: from 1 to 1048576.
   std::optional<std::int64_t> worker_num;
@@ -56,8 +55,8 @@ struct ClusterOptions {
   std::optional<std::string> server_password_file;
   /// LOCKSTEP_CLIENT_PASSWORD_FILE: a file with that password instead.
   std::optional<std::string> client_password_file;
-  /// LOCKSTEP_CLUSTER_SECRET_FILE: a file with a secret that all processes of the job share. The variable
-  /// LOCKSTEP_CLUSTER_SECRET is the secret itself.
+  /// LOCKSTEP_CLUSTER_SECRET_FILE: a file with a secret that all processes of the job share; LOCKSTEP_CLUSTER_SECRET is
+  /// the secret itself.
   std::optional<std::string> secret_file;
   /// LOCKSTEP_ALLOW_INSECURE: allow connections to the scheduler from other machines without TLS.
   bool allow_insecure = false;
