@@ -139,8 +139,7 @@ void StrangerAtPorts::visit_ports() {
   for (std::filesystem::directory_iterator entry("/proc", gone), end; entry != end; entry.increment(gone)) {
     const auto& process = entry->path();
     if (!std::isdigit(static_cast<unsigned char>(process.filename().native().front()))) continue;
-    std::ifstream in(process / "environ", std::ios::binary);
-    const std::string variables(std::istreambuf_iterator<char>(in), {});
+    const auto variables = read_file(process / "environ");
     if (variables.find(mark) == std::string::npos) continue;
     const auto name = first_line_of(process / "comm");
     if (!only_.empty() && name != only_) continue;
