@@ -3,7 +3,7 @@
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/keys/foreign_tables.h>
 
 #include <CLI/CLI.hpp>
 

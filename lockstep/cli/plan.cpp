@@ -13,7 +13,7 @@
 #include <lockstep/plan/search/search.h>
 #include <lockstep/plan/tables/table_advice.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_run.h>

@@ -7,8 +7,8 @@
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/world/world.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The words of other frameworks that are refused: the table of docs/coming_from.md is that of the program.
 #include <lockstep/base/file_text.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/keys/foreign_tables.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

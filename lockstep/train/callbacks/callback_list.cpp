@@ -6,8 +6,8 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/callbacks/callback_list.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>

@@ -7,9 +7,9 @@
 #include <lockstep/train/configuration/foreign_names.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/parameter_groups.h>

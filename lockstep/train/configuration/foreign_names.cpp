@@ -1,45 +1,17 @@
-// The table of foreign keys and its application to the YAML tree, before the sections are read.
+// The replacement of foreign keys in the YAML tree, before the sections are read.
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/foreign_names.h>
+#include <lockstep/train/keys/foreign_tables.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace lockstep::train {
 namespace {
-
-/// The Lockstep names of values; values that are not listed are not changed.
-struct ValueName {
-  std::string_view theirs, ours;
-};
-
-struct KeyName {
-  std::string_view theirs;  ///< "section.key", or a key at the top
-  std::string_view section, key;
-  std::array<ValueName, 2> values{};
-};
-
-constexpr std::array<ValueName, 2> kModes{{{"true", "data_parallel"}, {"false", "stand_alone"}}};
-constexpr std::array<ValueName, 2> kResume{{{"true", "auto"}, {"false", "none"}}};
-
-constexpr auto kKeyNames = std::to_array<KeyName>({
-    {"distribute", "parallel", "mode", kModes},
-    {"system.distribute", "parallel", "mode", kModes},
-    {"amp_level", "model", "autocast"},
-    {"system.amp_level", "model", "autocast"},
-    {"ckpt_max_keep", "checkpoint", "keep"},
-    {"system.ckpt_max_keep", "checkpoint", "keep"},
-    {"train.ckpt_save_dir", "checkpoint", "folder"},
-    {"train.gradient_accumulation_steps", "train", "accumulate"},
-    {"load_from", "model", "weights"},
-    {"resume", "checkpoint", "resume", kResume},
-    {"model_wrapper_cfg", "parallel", "wrapper"},
-});
 
 /// Takes the entry out of the map; nullopt when there is no entry of that name.
 std::optional<ConfigNode> take(ConfigNode& map, std::string_view key) {
@@ -62,7 +34,7 @@ std::optional<ConfigNode> take_path(ConfigNode& root, std::string_view path) {
   return section == nullptr ? std::nullopt : take(*section, path.substr(dot + 1));
 }
 
-ConfigNode& section_of(ConfigNode& root, const KeyName& name, const FilePosition& position) {
+ConfigNode& section_of(ConfigNode& root, const AcceptedKey& name, const FilePosition& position) {
   auto* section = find(root, name.section);
   if (section != nullptr && section->kind == ConfigNode::Kind::map) return *section;
   if (section == nullptr) return root.entries.emplace_back(std::string(name.section), make_section(position)).value;
@@ -73,11 +45,11 @@ ConfigNode& section_of(ConfigNode& root, const KeyName& name, const FilePosition
       section->position);
 }
 
-void rename_value(const KeyName& name, ConfigNode& value) {
+void rename_value(const AcceptedKey& name, ConfigNode& value) {
   std::string lower = value.scalar;
   std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  for (const auto& [theirs, ours] : name.values) {
-    if (!theirs.empty() && value.kind == ConfigNode::Kind::scalar && lower == theirs) value.scalar = ours;
+  for (const auto& [there, ours] : name.values) {
+    if (!there.empty() && value.kind == ConfigNode::Kind::scalar && lower == there) value.scalar = ours;
   }
 }
 
@@ -120,14 +92,14 @@ void refuse_file_of_mindocr(const ConfigNode& root) {
 ConfigNode with_own_names(ConfigNode root) {
   refuse_file_of_mindocr(root);
   take_auto_scale_lr(root);
-  for (const auto& name : kKeyNames) {
-    auto value = take_path(root, name.theirs);
+  for (const auto& name : accepted_keys()) {
+    auto value = take_path(root, name.there);
     if (!value) continue;
     auto& section = section_of(root, name, value->position);
     if (const auto* ours = section.find(name.key)) {
       throw Error(
           ErrorKind::config, "config",
-          fmt::format("{} is a synonym of {}.{}, which is also given ({}); remove one of them", name.theirs,
+          fmt::format("{} is a synonym of {}.{}, which is also given ({}); remove one of them", name.there,
                       name.section, name.key,
                       ours->position.line > 0 ? fmt::format("line {}", ours->position.line) : ours->position.file),
           value->position);

@@ -6,7 +6,7 @@
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/refused_words.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>

@@ -1,9 +1,9 @@
 // The parser of optimizer.groups and its match to parameters: the first entry that fits counts, then no_decay. Frozen
 // parameters: requires_grad off by name pattern, and their removal from a loaded optimizer state.
 #include <lockstep/base/config.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 
 #include <ATen/core/Tensor.h>

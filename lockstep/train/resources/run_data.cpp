@@ -4,8 +4,8 @@
 #include <lockstep/comm/device/lane.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/resources/run_data.h>
 
 #include <ATen/core/Tensor.h>

@@ -7,8 +7,8 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/refused_words.h>
 #include <lockstep/train/task.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 

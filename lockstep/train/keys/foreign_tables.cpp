@@ -1,11 +1,28 @@
-// The table of keys and values of other frameworks, with Lockstep's replacements.
-#include <lockstep/train/keys/refused_words.h>
+// The tables of keys and values of other frameworks, with Lockstep's.
+#include <lockstep/train/keys/foreign_tables.h>
 
 #include <algorithm>
 #include <array>
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::array<ForeignWord, 2> kModes{{{"true", "data_parallel"}, {"false", "stand_alone"}}};
+constexpr std::array<ForeignWord, 2> kResume{{{"true", "auto"}, {"false", "none"}}};
+
+constexpr auto kAccepted = std::to_array<AcceptedKey>({
+    {"distribute", "parallel", "mode", kModes},
+    {"system.distribute", "parallel", "mode", kModes},
+    {"amp_level", "model", "autocast"},
+    {"system.amp_level", "model", "autocast"},
+    {"ckpt_max_keep", "checkpoint", "keep"},
+    {"system.ckpt_max_keep", "checkpoint", "keep"},
+    {"train.ckpt_save_dir", "checkpoint", "folder"},
+    {"train.gradient_accumulation_steps", "train", "accumulate"},
+    {"load_from", "model", "weights"},
+    {"resume", "checkpoint", "resume", kResume},
+    {"model_wrapper_cfg", "parallel", "wrapper"},
+});
 
 // The words that docs/coming_from.md lists as not accepted; its table is generated from these. `here` is a key, or a
 // sentence.
@@ -312,6 +329,8 @@ constexpr auto kValues = std::to_array<ForeignWord>({
 });
 
 }  // namespace
+
+std::span<const AcceptedKey> accepted_keys() { return kAccepted; }
 
 std::span<const DocumentedWord> documented_words() { return kDocumented; }
 

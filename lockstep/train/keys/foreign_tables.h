@@ -1,13 +1,22 @@
-// The words of other frameworks that a run's configuration does not accept, with their replacements, for messages
-// (foreign_names.h has those that it accepts).
+// The words of other frameworks: those that a run's configuration accepts, and those that messages translate.
 #pragma once
 
 #include <lockstep/base/foreign_words.h>
 
+#include <array>
 #include <span>
 #include <string_view>
 
 namespace lockstep::train {
+
+/// A key of another framework that is read as ours (configuration/foreign_names.h).
+struct AcceptedKey {
+  std::string_view there;               ///< "section.key", or a key at the top
+  std::string_view section, key;        ///< ours
+  std::array<ForeignWord, 2> values{};  ///< without those that mean the same
+};
+
+std::span<const AcceptedKey> accepted_keys();
 
 /// A row of the table in docs/coming_from.md.
 struct DocumentedWord {
