@@ -1,6 +1,5 @@
-// Batch norm on CPUs by vectorized loops with statistics in double; other devices take libtorch's operators.
+// Batch norm on CPUs by vectorized loops with statistics in double.
 #include <lockstep/kernels/batch_norm.h>
-#include <lockstep/kernels/batch_norm_anywhere.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
@@ -8,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace lockstep::kernels {
 
@@ -15,31 +15,26 @@ extern const BatchNormTable baseline_batch_norm;
 extern const BatchNormTable avx2_batch_norm;
 extern const BatchNormTable avx512_batch_norm;
 
-namespace {
-
-const BatchNormTable& fastest() {
-  static const BatchNormTable* const table = batch_norm_sets().back().table;
-  return *table;
-}
-
-}  // namespace
-
 const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets() {
   static const auto sets = usable_sets(baseline_batch_norm, avx2_batch_norm, avx512_batch_norm);
   return sets;
 }
 
-template <>
-const BatchNormLoops<float>& batch_norm_loops() {
-  return fastest().of_float;
-}
-
-template <>
-const BatchNormLoops<double>& batch_norm_loops() {
-  return fastest().of_double;
+const BatchNorm& batch_norm_for(const at::Tensor& input) {
+  return input.is_cpu() ? batch_norm_by_loops : batch_norm_by_operators;
 }
 
 namespace {
+
+template <typename Number>
+const BatchNormLoops<Number>& fastest_loops() {
+  static const BatchNormTable& table = *batch_norm_sets().back().table;
+  if constexpr (std::is_same_v<Number, float>) {
+    return table.of_float;
+  } else {
+    return table.of_double;
+  }
+}
 
 constexpr std::int64_t kChannels = 1;
 constexpr std::int64_t kNumbersOfThread = 32 << 10;  // fewer values per thread are not worth another thread
@@ -79,8 +74,7 @@ double* numbers(const at::Tensor& tensor) { return tensor.data_ptr<double>(); }
 
 /// The factor of each channel, [channels].
 at::Tensor factors_of(const at::Tensor& inverse_deviation, const at::Tensor& weight) {
-  const auto deviations = as_double(inverse_deviation);
-  return weight.defined() ? deviations * as_double(weight) : deviations;
+  return weight.defined() ? inverse_deviation * as_double(weight) : inverse_deviation;
 }
 
 /// Calls work(loops, data of the batch, range) for ranges that cover all channels, on several threads if the batch is
@@ -90,7 +84,7 @@ void over_channels(const Dense& pictures, const Work& work) {
   const auto& layout = pictures.layout;
   const auto of_channel = std::max<std::int64_t>(1, layout.pictures * layout.positions);
   AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "batch_norm", [&] {
-    const auto& loops = batch_norm_loops<scalar_t>();
+    const auto& loops = fastest_loops<scalar_t>();
     const scalar_t* const first = pictures.tensor.data_ptr<scalar_t>();
     at::parallel_for(0, layout.channels, std::max<std::int64_t>(1, kNumbersOfThread / of_channel),
                      [&](std::int64_t begin, std::int64_t end) {
@@ -116,15 +110,12 @@ Moments split(double* row, std::int64_t channels) { return {row, row + 1, row + 
 
 std::int64_t channels_of(const at::Tensor& moments) { return (moments.size(-1) - 1) / 2; }
 
-}  // namespace
-
-at::Tensor moments_of(const at::Tensor& input) {
-  if (!input.is_cpu()) return anywhere::moments_of(input);
+at::Tensor moments(const at::Tensor& input) {
   const auto channels = input.size(kChannels);
   auto moments = at::zeros({1 + 2 * channels}, at::kDouble);
   if (input.numel() == 0) return moments;
   const auto pictures = dense(input);
-  const auto to = split(moments.data_ptr<double>(), channels);
+  const auto to = split(numbers(moments), channels);
   *to.count = static_cast<double>(pictures.layout.pictures * pictures.layout.positions);
   over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
     loops.moments(x, pictures.layout, range, to.mean, to.squares);
@@ -132,14 +123,13 @@ at::Tensor moments_of(const at::Tensor& input) {
   return moments;
 }
 
-at::Tensor joined_moments(const at::Tensor& parts) {
-  if (!parts.is_cpu()) return anywhere::joined_moments(parts);
+at::Tensor joined(const at::Tensor& parts) {
   const auto channels = channels_of(parts);
   const auto rows = parts.contiguous();
   auto whole = at::zeros({parts.size(1)}, at::kDouble);
-  const auto to = split(whole.data_ptr<double>(), channels);
+  const auto to = split(numbers(whole), channels);
   for (std::int64_t part = 0; part < rows.size(0); ++part) {
-    const auto from = split(rows.data_ptr<double>() + part * rows.size(1), channels);
+    const auto from = split(numbers(rows) + part * rows.size(1), channels);
     if (*from.count == 0) continue;
     const double before = *to.count;
     *to.count += *from.count;
@@ -153,26 +143,30 @@ at::Tensor joined_moments(const at::Tensor& parts) {
   return whole;
 }
 
-BatchStatistics statistics_from(const at::Tensor& moments, double eps) {
-  if (!moments.is_cpu()) return anywhere::statistics_from(moments, eps);
+NormalizedPart normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                          const at::Tensor& moments, double eps) {
   const auto channels = channels_of(moments);
   const auto row = moments.contiguous();
-  const auto from = split(row.data_ptr<double>(), channels);
-  BatchStatistics statistics{of_channels(channels), of_channels(channels), of_channels(channels)};
-  auto* const mean = numbers(statistics.mean);
-  auto* const inverse_deviation = numbers(statistics.inverse_deviation);
-  auto* const sample_variance = numbers(statistics.sample_variance);
+  const auto from = split(numbers(row), channels);
+  const auto pictures = dense(input);
+  NormalizedPart part{at::empty_like(pictures.tensor, pictures.format), of_channels(channels), of_channels(channels),
+                      of_channels(channels)};
   for (std::int64_t c = 0; c < channels; ++c) {
-    mean[c] = from.mean[c];
-    inverse_deviation[c] = 1 / std::sqrt(from.squares[c] / *from.count + eps);
-    sample_variance[c] = from.squares[c] / (*from.count - 1);
+    numbers(part.mean)[c] = from.mean[c];
+    numbers(part.inverse_deviation)[c] = 1 / std::sqrt(from.squares[c] / *from.count + eps);
+    numbers(part.sample_variance)[c] = from.squares[c] / (*from.count - 1);
   }
-  return statistics;
+  const auto factors = factors_of(part.inverse_deviation, weight);
+  auto shifts = -part.mean * factors;
+  if (bias.defined()) shifts += as_double(bias);
+  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
+    loops.scale(x, pictures.layout, range, numbers(factors), numbers(shifts), beside(x, part.output));
+  });
+  part.output = part.output.to(input.scalar_type());
+  return part;
 }
 
 void update_running(const at::Tensor& running, const at::Tensor& now, double momentum) {
-  if (!running.defined()) return;
-  if (!running.is_cpu()) return anywhere::update_running(running, now, momentum);
   const auto from = as_double(now);
   const auto* const values = numbers(from);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, running.scalar_type(), "update_running", [&] {
@@ -185,23 +179,8 @@ void update_running(const at::Tensor& running, const at::Tensor& now, double mom
   });
 }
 
-at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
-                      const at::Tensor& inverse_deviation) {
-  if (!input.is_cpu()) return anywhere::normalized(input, weight, bias, mean, inverse_deviation);
-  const auto pictures = dense(input);
-  auto output = at::empty_like(pictures.tensor, pictures.format);
-  const auto factors = factors_of(inverse_deviation, weight);
-  auto shifts = -as_double(mean) * factors;
-  if (bias.defined()) shifts += as_double(bias);
-  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
-    loops.scale(x, pictures.layout, range, numbers(factors), numbers(shifts), beside(x, output));
-  });
-  return output.to(input.scalar_type());
-}
-
 at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& mean,
                          const at::Tensor& inverse_deviation) {
-  if (!input.is_cpu()) return anywhere::gradient_sums(gradient, input, mean, inverse_deviation);
   const auto channels = mean.numel();
   auto sums = at::zeros({2, channels}, at::kDouble);
   if (input.numel() == 0) return sums;
@@ -209,7 +188,7 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, co
   const auto gradients = dense(gradient, pictures.format);
   const auto means = as_double(mean);
   const auto deviations = as_double(inverse_deviation);
-  auto* const with_input = sums.data_ptr<double>();
+  auto* const with_input = numbers(sums);
   auto* const alone = with_input + channels;
   over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
     loops.sums(beside(x, gradients.tensor), x, pictures.layout, range, numbers(means), with_input, alone);
@@ -221,16 +200,13 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, co
 at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                              const at::Tensor& mean, const at::Tensor& inverse_deviation, const at::Tensor& sums,
                              double values) {
-  if (!input.is_cpu()) {
-    return anywhere::gradient_of_input(gradient, input, weight, mean, inverse_deviation, sums, values);
-  }
   const auto channels = mean.numel();
   const auto pictures = dense(input);
   const auto gradients = dense(gradient, pictures.format);
   auto output = at::empty_like(pictures.tensor, pictures.format);
   const auto means = as_double(mean);
   const auto deviations = as_double(inverse_deviation);
-  const auto factors = factors_of(inverse_deviation, weight);
+  const auto factors = factors_of(deviations, weight);
   const auto all_sums = as_double(sums);
   const auto* const with_input = numbers(all_sums);
   const auto* const alone = with_input + channels;
@@ -246,5 +222,9 @@ at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input
   });
   return output.to(input.scalar_type());
 }
+
+}  // namespace
+
+const BatchNorm batch_norm_by_loops{moments, joined, normalized, update_running, gradient_sums, gradient_of_input};
 
 }  // namespace lockstep::kernels

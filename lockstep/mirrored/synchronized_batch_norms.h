@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
 #include <vector>
 
 namespace torch::nn {
@@ -14,20 +13,17 @@ class Module;
 
 namespace lockstep::mirrored {
 
-class ExchangeTable;
-
 /// While it exists, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
 /// ranks' pictures would, forward and backward, and updates its running statistics equally on all ranks. Every rank
 /// must call the module's forward and backward equally often, possibly with an empty batch. The collectives use a
 /// separate group, so they do not wait for, or depend on the order of, gradient reductions.
 ///
-/// Operators of libtorch get only tensors, so a batch norm is identified by its running mean: a module can be
-/// synchronized by one object at a time, and copies of the module are not synchronized.
+/// Operators of libtorch get only tensors, so the running mean of a batch norm has a mark: a module can be synchronized
+/// by one object at a time, and copies of the module are not synchronized. Not while another thread uses the module.
 class SynchronizedBatchNorms {
  public:
   /// A collective; all ranks must have checked before that they have the same module. Error(unsupported) naming a batch
-  /// norm that is not on the CPU or has no running statistics; Error(invalid_argument), on all ranks, where one is
-  /// synchronized already.
+  /// norm that has no running statistics; Error(invalid_argument), on all ranks, where one is synchronized already.
   SynchronizedBatchNorms(const torch::nn::Module& module, const Group& group);
   ~SynchronizedBatchNorms();
   SynchronizedBatchNorms(const SynchronizedBatchNorms&) = delete;
@@ -37,7 +33,6 @@ class SynchronizedBatchNorms {
   bool covers(const at::Tensor& buffer) const;
 
  private:
-  std::shared_ptr<ExchangeTable> table_;
   std::vector<at::Tensor> running_means_;
   std::vector<at::Tensor> buffers_;
 };

@@ -1,6 +1,5 @@
 // Batch norm in parts, with every instruction set, against libtorch's of the whole.
 #include <lockstep/kernels/batch_norm.h>
-#include <lockstep/kernels/batch_norm_anywhere.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -56,30 +55,14 @@ void expect_near(const at::Tensor& actual, const at::Tensor& expected, double to
       << what << ": " << (actual.to(at::kDouble) - expected.to(at::kDouble)).abs().max();
 }
 
-/// The loops of the CPU, and the operators that stand in for them elsewhere.
 struct Way {
   const char* name;
   double accuracy;  ///< of a variance beside a mean 1e5 times as large as its root
-  decltype(&kernels::moments_of) moments_of;
-  decltype(&kernels::joined_moments) joined_moments;
-  decltype(&kernels::statistics_from) statistics_from;
-  decltype(&kernels::update_running) update_running;
-  decltype(&kernels::normalized) normalized;
-  decltype(&kernels::gradient_sums) gradient_sums;
-  decltype(&kernels::gradient_of_input) gradient_of_input;
+  const BatchNorm& norm;
 };
 
-const Way kLoops{"loops",        1e-6,       moments_of,    joined_moments,   statistics_from,
-                 update_running, normalized, gradient_sums, gradient_of_input};
-const Way kOperators{"operators",
-                     1e-4,
-                     anywhere::moments_of,
-                     anywhere::joined_moments,
-                     anywhere::statistics_from,
-                     anywhere::update_running,
-                     anywhere::normalized,
-                     anywhere::gradient_sums,
-                     anywhere::gradient_of_input};
+const Way kLoops{"loops", 1e-6, batch_norm_by_loops};
+const Way kOperators{"operators", 1e-4, batch_norm_by_operators};
 
 void PrintTo(const Way& way, std::ostream* to) { *to << way.name; }
 
@@ -89,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(All, BatchNormWays, testing::Values(kLoops, kOperators)
                          [](const auto& way) { return std::string(way.param.name); });
 
 TEST_P(BatchNormWays, OfPartsIsLibtorchsOfTheWhole) {
-  const Way& way = GetParam();
+  const BatchNorm& norm = GetParam().norm;
   torch::manual_seed(3);
   for (const auto& each : norm_cases()) {
     SCOPED_TRACE(text_of(each));
@@ -110,15 +93,16 @@ TEST_P(BatchNormWays, OfPartsIsLibtorchsOfTheWhole) {
     const auto pictures = input.size(0);
     const std::vector<std::int64_t> parts{pictures - 1, 0, 1};
     std::vector<at::Tensor> moments;
-    for (const auto& part : input.split_with_sizes(parts)) moments.push_back(way.moments_of(part));
-    const auto statistics = way.statistics_from(way.joined_moments(at::stack(moments)), kEps);
+    for (const auto& part : input.split_with_sizes(parts)) moments.push_back(norm.moments(part));
+    const auto joined = norm.joined(at::stack(moments));
+    const auto statistics = norm.normalized(input, {}, {}, joined, kEps);
     const auto limit = tolerance(each);
     expect_near(statistics.mean, save_mean, limit, "mean");
     expect_near(statistics.inverse_deviation, save_invstd, limit, "inverse deviation");
     auto mine_mean = at::zeros({channels}, each.dtype);
     auto mine_var = at::ones({channels}, each.dtype);
-    way.update_running(mine_mean, statistics.mean, 0.1);
-    way.update_running(mine_var, statistics.sample_variance, 0.1);
+    norm.update_running(mine_mean, statistics.mean, 0.1);
+    norm.update_running(mine_var, statistics.sample_variance, 0.1);
     expect_near(mine_mean, running_mean, limit, "running mean");
     expect_near(mine_var, running_var, limit, "running variance");
 
@@ -126,7 +110,7 @@ TEST_P(BatchNormWays, OfPartsIsLibtorchsOfTheWhole) {
     const auto input_parts = input.split_with_sizes(parts);
     const auto gradient_parts = gradient.split_with_sizes(parts);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      sums += way.gradient_sums(gradient_parts[i], input_parts[i], statistics.mean, statistics.inverse_deviation);
+      sums += norm.gradient_sums(gradient_parts[i], input_parts[i], statistics.mean, statistics.inverse_deviation);
     }
     expect_near(sums[0], of_weight, limit * 10, "gradient of weight");
     expect_near(sums[1], of_bias, limit * 10, "gradient of bias");
@@ -135,9 +119,9 @@ TEST_P(BatchNormWays, OfPartsIsLibtorchsOfTheWhole) {
     std::vector<at::Tensor> gradients;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& part = input_parts[i];
-      outputs.push_back(way.normalized(part, weight, bias, statistics.mean, statistics.inverse_deviation));
-      gradients.push_back(way.gradient_of_input(gradient_parts[i], part, weight, statistics.mean,
-                                                statistics.inverse_deviation, sums, values));
+      outputs.push_back(norm.normalized(part, weight, bias, joined, kEps).output);
+      gradients.push_back(norm.gradient_of_input(gradient_parts[i], part, weight, statistics.mean,
+                                                 statistics.inverse_deviation, sums, values));
       EXPECT_EQ(outputs.back().scalar_type(), each.dtype);
       if (each.channels_last && part.numel() > 0) {
         EXPECT_TRUE(outputs.back().is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -150,52 +134,49 @@ TEST_P(BatchNormWays, OfPartsIsLibtorchsOfTheWhole) {
 }
 
 TEST_P(BatchNormWays, KeepsVariancesBesideLargeMeans) {
-  const Way& way = GetParam();
+  const BatchNorm& norm = GetParam().norm;
   const auto input = at::randn({64, 3, 8, 8}, at::kFloat) * 1e-2 + 1000;
   const auto expected = input.to(at::kDouble).var(at::IntArrayRef{0, 2, 3}, /*unbiased=*/true);
   const auto parts = input.split(20);
   std::vector<at::Tensor> moments;
-  for (const auto& part : parts) moments.push_back(way.moments_of(part));
-  const auto statistics = way.statistics_from(way.joined_moments(at::stack(moments)), kEps);
-  expect_near(statistics.sample_variance / expected, at::ones({3}), way.accuracy, "variance");
+  for (const auto& part : parts) moments.push_back(norm.moments(part));
+  const auto statistics = norm.normalized(input, {}, {}, norm.joined(at::stack(moments)), kEps);
+  expect_near(statistics.sample_variance / expected, at::ones({3}), GetParam().accuracy, "variance");
 }
 
 TEST_P(BatchNormWays, ComputesNarrowFloatsInFloat32) {
-  const Way& way = GetParam();
+  const BatchNorm& norm = GetParam().norm;
   const auto input = (at::randn({8, 6, 5, 5}) + 2).to(at::kBFloat16);
   const auto gradient = at::randn({8, 6, 5, 5}).to(at::kBFloat16);
   const auto wide = input.to(at::kFloat);
   const auto weight = at::rand({6}) + 0.5;
   const auto bias = at::randn({6});
-  const auto statistics = way.statistics_from(way.moments_of(input), kEps);
-  expect_near(statistics.mean, wide.mean(at::IntArrayRef{0, 2, 3}), 1e-5, "mean");
-  const auto output = way.normalized(input, weight, bias, statistics.mean, statistics.inverse_deviation);
+  const auto moments = norm.moments(input);
+  const auto [output, mean, deviation, variance] = norm.normalized(input, weight, bias, moments, kEps);
+  expect_near(mean, wide.mean(at::IntArrayRef{0, 2, 3}), 1e-5, "mean");
   EXPECT_EQ(output.scalar_type(), at::kBFloat16);
-  expect_near(output, way.normalized(wide, weight, bias, statistics.mean, statistics.inverse_deviation), 1e-2,
-              "output");
-  const auto sums = way.gradient_sums(gradient, input, statistics.mean, statistics.inverse_deviation);
-  const auto found =
-      way.gradient_of_input(gradient, input, weight, statistics.mean, statistics.inverse_deviation, sums, 200);
+  expect_near(output, norm.normalized(wide, weight, bias, moments, kEps).output, 1e-2, "output");
+  const auto sums = norm.gradient_sums(gradient, input, mean, deviation);
+  const auto found = norm.gradient_of_input(gradient, input, weight, mean, deviation, sums, 200);
   EXPECT_EQ(found.scalar_type(), at::kBFloat16);
-  expect_near(found,
-              way.gradient_of_input(gradient.to(at::kFloat), wide, weight, statistics.mean,
-                                    statistics.inverse_deviation, sums, 200),
-              1e-2, "gradient of input");
+  expect_near(found, norm.gradient_of_input(gradient.to(at::kFloat), wide, weight, mean, deviation, sums, 200), 1e-2,
+              "gradient of input");
 }
 
 TEST(BatchNorm, TakesTensorsThatAreNotDense) {
   const auto whole = at::randn({6, 8, 5, 10});
+  const BatchNorm& norm = batch_norm_for(whole);
+  EXPECT_EQ(&norm, &batch_norm_by_loops);
   const auto input = whole.slice(1, 0, 8, 2).slice(3, 1, 10, 3);
   const auto gradient = at::randn({1, 4, 1, 1}).expand(input.sizes());
   const auto dense = input.contiguous();
-  const auto statistics = statistics_from(moments_of(input), kEps);
-  const auto of_dense = statistics_from(moments_of(dense), kEps);
-  EXPECT_TRUE(statistics.mean.equal(of_dense.mean));
-  const auto& [mean, deviation, variance] = statistics;
-  EXPECT_TRUE(normalized(input, {}, {}, mean, deviation).equal(normalized(dense, {}, {}, mean, deviation)));
-  const auto sums = gradient_sums(gradient, input, mean, deviation);
-  EXPECT_TRUE(gradient_of_input(gradient, input, {}, mean, deviation, sums, 90)
-                  .equal(gradient_of_input(gradient.contiguous(), dense, {}, mean, deviation, sums, 90)));
+  const auto [output, mean, deviation, variance] = norm.normalized(input, {}, {}, norm.moments(input), kEps);
+  const auto of_dense = norm.normalized(dense, {}, {}, norm.moments(dense), kEps);
+  EXPECT_TRUE(mean.equal(of_dense.mean));
+  EXPECT_TRUE(output.equal(of_dense.output));
+  const auto sums = norm.gradient_sums(gradient, input, mean, deviation);
+  EXPECT_TRUE(norm.gradient_of_input(gradient, input, {}, mean, deviation, sums, 90)
+                  .equal(norm.gradient_of_input(gradient.contiguous(), dense, {}, mean, deviation, sums, 90)));
 }
 
 template <typename Number>

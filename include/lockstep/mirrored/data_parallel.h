@@ -81,10 +81,10 @@ struct DataParallelOptions {
 /// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank continued after an
 /// exception that the other ranks did not have, or only some ranks have loaded weights since, or ranks run the models
 /// of several DataParallel objects in different orders; Error(unsupported) naming a parameter that is complex, or the
-/// table of a sparse embedding that gets a dense gradient, too, or a batch norm that cannot be synchronized (one that
-/// is not on the CPU or has no running statistics); Error(invalid_argument) when a batch norm of the module is already
-/// synchronized by another DataParallel object, or the module's parameters have changed as described above; errors of
-/// the collectives. Errors found during backward are thrown by `backward()`.
+/// table of a sparse embedding that gets a dense gradient, too, or a batch norm that cannot be synchronized (one
+/// without running statistics); Error(invalid_argument) when a batch norm of the module is already synchronized by
+/// another DataParallel object, or the module's parameters have changed as described above; errors of the collectives.
+/// Errors found during backward are thrown by `backward()`.
 class DataParallel {
  public:
   [[nodiscard]] DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});

@@ -136,15 +136,15 @@ void run_unless_empty(LocalCall& call, const std::vector<std::int64_t>& wanted) 
 
 void train_on_parts(LocalCall& call, const Axes& axes) {
   const auto input = call.argument("input").toTensor();
-  auto moments = kernels::moments_of(input);
-  for (const auto axis : axes) moments = kernels::joined_moments(gather_along(call, axis, moments));
-  const auto statistics = kernels::statistics_from(moments, call.argument("eps").toDouble());
-  update(call, "running_mean", statistics.mean);
-  update(call, "running_var", statistics.sample_variance);
-  const auto output = kernels::normalized(input, optional_tensor(call, "weight"), optional_tensor(call, "bias"),
-                                          statistics.mean, statistics.inverse_deviation);
+  const auto& norm = kernels::batch_norm_for(input);
+  auto moments = norm.moments(input);
+  for (const auto axis : axes) moments = norm.joined(gather_along(call, axis, moments));
+  const auto part = norm.normalized(input, optional_tensor(call, "weight"), optional_tensor(call, "bias"), moments,
+                                    call.argument("eps").toDouble());
+  update(call, "running_mean", part.mean);
+  update(call, "running_var", part.sample_variance);
   const auto dtype = input.scalar_type();
-  give_three(call, output, statistics.mean.to(dtype), statistics.inverse_deviation.to(dtype));
+  give_three(call, part.output, part.mean.to(dtype), part.inverse_deviation.to(dtype));
 }
 
 /// The gradient of a batch norm in training; sums over the batch are reduced over the ranks.
@@ -158,13 +158,13 @@ void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto& whole = call.plan.call.info("input");
   const auto values = static_cast<double>(whole.elements()) / static_cast<double>(whole.sizes[kChannels]);
 
-  auto sums = kernels::gradient_sums(gradient, input, mean, scale);
+  const auto& norm = kernels::batch_norm_for(input);
+  auto sums = norm.gradient_sums(gradient, input, mean, scale);
   reduce_over(call, axes, sums);
-  give_three(
-      call,
-      wanted[0] != 0 ? kernels::gradient_of_input(gradient, input, weight, mean, scale, sums, values) : at::Tensor(),
-      wanted[1] != 0 ? sums[0].to(mean.scalar_type()) : at::Tensor(),
-      wanted[2] != 0 ? sums[1].to(mean.scalar_type()) : at::Tensor());
+  give_three(call,
+             wanted[0] != 0 ? norm.gradient_of_input(gradient, input, weight, mean, scale, sums, values) : at::Tensor(),
+             wanted[1] != 0 ? sums[0].to(mean.scalar_type()) : at::Tensor(),
+             wanted[2] != 0 ? sums[1].to(mean.scalar_type()) : at::Tensor());
 }
 
 }  // namespace

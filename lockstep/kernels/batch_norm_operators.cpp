@@ -1,12 +1,13 @@
-// Moments, normalization and gradients of batch norms, written as libtorch operators for any device.
-#include <lockstep/kernels/batch_norm_anywhere.h>
+// Batch norm by libtorch's operators, on any device.
+#include <lockstep/kernels/batch_norm.h>
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <tuple>
 
-namespace lockstep::kernels::anywhere {
+namespace lockstep::kernels {
+namespace operators {
 namespace {
 
 std::vector<std::int64_t> all_but_channels(const at::Tensor& tensor) {
@@ -45,9 +46,7 @@ Moments split(const at::Tensor& moments) {
   return {moments.narrow(-1, 0, 1), moments.narrow(-1, 1, channels), moments.narrow(-1, 1 + channels, channels)};
 }
 
-}  // namespace
-
-at::Tensor moments_of(const at::Tensor& input) {
+at::Tensor moments(const at::Tensor& input) {
   const auto options = input.options().dtype(at::kDouble).memory_format(c10::nullopt);
   const auto channels = input.size(1);
   if (input.numel() == 0) return at::zeros({1 + 2 * channels}, options);
@@ -58,7 +57,7 @@ at::Tensor moments_of(const at::Tensor& input) {
   return at::cat({at::full({1}, count, options), as_double(mean), as_double(variance) * count});
 }
 
-at::Tensor joined_moments(const at::Tensor& parts) {
+at::Tensor joined(const at::Tensor& parts) {
   const auto [counts, means, squares] = split(parts);
   const auto count = counts.sum(0);
   const auto mean = (counts * means).sum(0) / count.clamp_min(1);
@@ -66,23 +65,19 @@ at::Tensor joined_moments(const at::Tensor& parts) {
   return at::cat({count, mean, (squares + counts * distances * distances).sum(0)});
 }
 
-BatchStatistics statistics_from(const at::Tensor& moments, double eps) {
+NormalizedPart normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                          const at::Tensor& moments, double eps) {
   const auto [count, mean, squares] = split(moments);
-  return {mean.clone(), (squares / count + eps).rsqrt(), squares / (count - 1)};
-}
-
-void update_running(const at::Tensor& running, const at::Tensor& now, double momentum) {
-  if (!running.defined()) return;
-  const at::NoGradGuard no_grad;
-  at::Tensor(running).copy_(as_double(running) * (1 - momentum) + as_double(now) * momentum);
-}
-
-at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
-                      const at::Tensor& inverse_deviation) {
+  const auto inverse_deviation = (squares / count + eps).rsqrt();
   const auto x = wide(input);
   auto output = (x - across(mean, x)).mul_(across(factors_of(inverse_deviation, weight), x));
   if (bias.defined()) output.add_(across(bias, x));
-  return output.to(input.scalar_type());
+  return {output.to(input.scalar_type()), mean.clone(), inverse_deviation, squares / (count - 1)};
+}
+
+void update_running(const at::Tensor& running, const at::Tensor& now, double momentum) {
+  const at::NoGradGuard no_grad;
+  at::Tensor(running).copy_(as_double(running) * (1 - momentum) + as_double(now) * momentum);
 }
 
 at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& mean,
@@ -106,4 +101,11 @@ at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input
   return output.to(input.scalar_type());
 }
 
-}  // namespace lockstep::kernels::anywhere
+}  // namespace
+}  // namespace operators
+
+const BatchNorm batch_norm_by_operators{operators::moments,       operators::joined,
+                                        operators::normalized,    operators::update_running,
+                                        operators::gradient_sums, operators::gradient_of_input};
+
+}  // namespace lockstep::kernels
