@@ -151,10 +151,13 @@ NormalizedPart normalized(const at::Tensor& input, const at::Tensor& weight, con
   const auto pictures = dense(input);
   NormalizedPart part{at::empty_like(pictures.tensor, pictures.format), of_channels(channels), of_channels(channels),
                       of_channels(channels)};
+  auto* const mean = numbers(part.mean);
+  auto* const inverse_deviation = numbers(part.inverse_deviation);
+  auto* const sample_variance = numbers(part.sample_variance);
   for (std::int64_t c = 0; c < channels; ++c) {
-    numbers(part.mean)[c] = from.mean[c];
-    numbers(part.inverse_deviation)[c] = 1 / std::sqrt(from.squares[c] / *from.count + eps);
-    numbers(part.sample_variance)[c] = from.squares[c] / (*from.count - 1);
+    mean[c] = from.mean[c];
+    inverse_deviation[c] = 1 / std::sqrt(from.squares[c] / *from.count + eps);
+    sample_variance[c] = from.squares[c] / (*from.count - 1);
   }
   const auto factors = factors_of(part.inverse_deviation, weight);
   auto shifts = -part.mean * factors;

@@ -207,6 +207,25 @@ TEST(SynchronizedBatchNorms, MeetInInferenceModeToo) {
   });
 }
 
+TEST(SynchronizedBatchNorms, AreThoseOfTheModuleInEveryDtypeAndNotThoseOfCopies) {
+  run_ranks(2, {}, [](Rank& rank) {
+    auto norm = torch::nn::BatchNorm1d(3);
+    auto alone = torch::nn::BatchNorm1d(3);
+    std::optional<DataParallel> parallel(std::in_place, norm, rank.group(), kSynchronized);
+    const auto copy = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(norm->clone());
+    if (rank.rank() == 0) copy->forward(data({4, 3}, 0, 0));  // the others do not come
+    for (auto* each : {&norm, &alone}) (*each)->to(torch::kDouble);
+    const auto whole = data({6, 3}, 0, 0, torch::kDouble).requires_grad_();
+    const auto mine = whole.detach().narrow(0, 3 * rank.rank(), 3).clone().requires_grad_();
+    const auto loss = norm(mine).pow(3).sum();
+    parallel.reset();  // after a forward that is synchronized, backward is, too
+    loss.backward();
+    alone(whole).pow(3).sum().backward();
+    expect_close({mine.grad()}, {whole.grad().narrow(0, 3 * rank.rank(), 3)}, 1e-9);
+    expect_close({norm->running_mean, norm->running_var}, {alone->running_mean, alone->running_var}, 1e-9);
+  });
+}
+
 TEST(SynchronizedBatchNorms, SynchronizingBuffersTakesRankZerosAllTheSame) {
   run_ranks(2, {}, [](Rank& rank) {
     auto norm = torch::nn::BatchNorm1d(3);
