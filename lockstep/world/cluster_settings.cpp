@@ -37,7 +37,9 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field("client_password", c.client_password, hidden(), "password of the workers' .p12 file");
   fields.field("server_password_file", c.server_password_file, anything(), "a file with that password instead");
   fields.field("client_password_file", c.client_password_file, anything(), "a file with that password instead");
-  fields.field("secret_file", c.secret_file, anything(), "a file with a secret that all processes of the job share; LOCKSTEP_CLUSTER_SECRET is the secret itself");
+  fields.field(
+      "secret_file", c.secret_file, anything(),
+      "a file with a secret that all processes of the job share; LOCKSTEP_CLUSTER_SECRET is the secret itself");
   fields.field("allow_insecure", c.allow_insecure, anything(),
                "allow connections to the scheduler from other machines without TLS");
 }
