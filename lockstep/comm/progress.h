@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -47,17 +46,6 @@ class Progress {
   /// Waits for an operation of `own`, as WorkState::wait does, and meanwhile advances the pending operations of other
   /// backends.
   void wait(WorkState& work, Backend& own, std::chrono::milliseconds timeout);
-
-  /// The same around a call of `own` that waits without a state to test: the call runs on a separate thread.
-  template <typename Call>
-  auto run_beside(const Backend& own, const Call& call) {
-    if (!advance_others(own).unfinished) return call();
-    auto result = std::async(std::launch::async, call);
-    for (Pause pause; result.wait_for(std::chrono::seconds(0)) != std::future_status::ready; pause.take()) {
-      if (advance_others(own).moved) pause.restart();
-    }
-    return result.get();
-  }
 
  private:
   std::mutex mutex_;
