@@ -37,6 +37,7 @@
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/task.h>

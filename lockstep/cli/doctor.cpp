@@ -64,7 +64,7 @@ Start start_of(const DoctorArguments& arguments) {
   StartOptions options;
   options.launcher = arguments.launcher;
   if (!arguments.config.empty()) {
-    const train::RunConfig config = train::load_run_config(arguments.config, {}, known_parts());
+    const train::ResolvedRun config = train::load_run_config(arguments.config, {}, known_parts());
     options.nodes = train::node_list_of(config.parallel);
     options.devices_per_node = options.nodes.devices_per_node;
   }

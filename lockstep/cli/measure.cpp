@@ -42,7 +42,7 @@ runner::MeasuringProgram lockstep_itself() {
   return {
       .name = "lockstep",
       .words = {this_program().string()},
-      .defaults = train::config_with(known_parts()),
+      .defaults = train::ResolvedRun({}, known_parts()),
       .load = [](const auto& file, auto overrides) { return train::load_run_config(*file, overrides, known_parts()); },
       .make = train::configured_program};
 }

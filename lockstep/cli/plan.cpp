@@ -162,7 +162,7 @@ plan::Plan search(const PlanArguments& arguments, const Place& place, const trai
   return plan;
 }
 
-plan::Plan plan_step(const PlanArguments& arguments, const Place& place, const train::RunConfig& config,
+plan::Plan plan_step(const PlanArguments& arguments, const Place& place, const train::ResolvedRun& config,
                      const train::Program& program, const plan::Cluster& cluster) {
   if (train::is_auto_mode(config.parallel)) {
     auto request = train::planned_search(config, program, place.devices);

@@ -55,12 +55,12 @@ std::vector<std::string> rank_command(const TrainArguments& arguments) {
 }
 
 int train_or_describe(const TrainArguments& arguments) {
-  if (runner::answers_about_parts(arguments, train::config_with(known_parts()))) return kOk;
+  if (runner::answers_about_parts(arguments, train::ResolvedRun({}, known_parts()))) return kOk;
   runner::refuse_file_without_flag(arguments, "lockstep train");
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  train::RunConfig config = train::load_run_config(arguments.config, runner::all_overrides(arguments), known_parts());
+  train::ResolvedRun config = train::load_run_config(arguments.config, runner::all_overrides(arguments), known_parts());
   if (arguments.verify_plan && config.parallel.verify_plan == 0) {
     config.parallel.verify_plan = kStepsToVerify;
     train::check_run_config(config);

@@ -75,7 +75,7 @@ void complete(Arguments& arguments, const MeasuringProgram& program, const char*
 }
 
 template <typename Arguments>
-train::RunConfig load(const Arguments& arguments, const MeasuringProgram& program) {
+train::ResolvedRun load(const Arguments& arguments, const MeasuringProgram& program) {
   const auto file = arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
   return program.load(file,
                       train::measured_overrides(file, all_overrides(arguments), arguments.weights, arguments.average));
@@ -159,7 +159,7 @@ std::vector<std::string> lines_from(const std::string& file, std::string_view fl
 }
 
 /// `data.on_error` of the configuration, unless a flag sets it. Data sets without that key fail.
-bool skips_errors(const PredictArguments& arguments, const train::RunConfig& config) {
+bool skips_errors(const PredictArguments& arguments, const train::ResolvedRun& config) {
   if (!arguments.on_error.empty()) return arguments.on_error == kSkip;
   const auto settings = train::all_settings(config);
   const auto found = settings.find("data.on_error");
@@ -173,7 +173,7 @@ bool has_prompts(const PredictArguments& arguments) {
   return !arguments.prompts.empty() || !arguments.prompts_from.empty();
 }
 
-std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& arguments, const train::RunConfig& config,
+std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& arguments, const train::ResolvedRun& config,
                                                    int ranks) {
   std::vector<train::Prompt> prompts;
   for (const auto& text : arguments.prompts) prompts.push_back(train::prompt_of(text));
@@ -194,8 +194,8 @@ std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& argum
 }
 
 /// The data set that the command line names; nullptr: it names none, and the configuration's data is used.
-std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& arguments, const train::RunConfig& config,
-                                                      int ranks) {
+std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& arguments,
+                                                      const train::ResolvedRun& config, int ranks) {
   if (has_prompts(arguments)) return prompts_of(arguments, config, ranks);
   if (!has_images(arguments)) return nullptr;
   const bool skips = skips_errors(arguments, config);
@@ -207,21 +207,21 @@ std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& ar
 /// The samples that the command line names define the model's input, so no training data is needed. But a plan
 /// describes training, and needs the fields that training data has.
 train::Program with_example(train::Program program, const std::shared_ptr<const samples::Dataset>& named,
-                            const train::RunConfig& config) {
+                            const train::ResolvedRun& config) {
   if (!named || !program.is_configured || train::is_auto_mode(config.parallel)) return program;
   return {.example = [named] { return named->example(); }};  // the rest follows the configuration
 }
 
 /// The names of the classes that the run has learned, or else the class names of the data.
 std::vector<std::string> classes_of(const train::Prediction& all, const MeasuringProgram& program,
-                                    const train::RunConfig& config) {
+                                    const train::ResolvedRun& config) {
   if (!all.classes.empty() || !all.tensors.contains("class") || program.has_own_model) return all.classes;
   if (auto learned = train::classes_of_run(config.model.weights.value_or("")); !learned.empty()) return learned;
   return train::class_names(config, program.make(config));
 }
 
 /// A warning for a seed without an effect, because nothing is drawn at random.
-void warn_of_idle_seed(const PredictArguments& arguments, const train::RunConfig& config) {
+void warn_of_idle_seed(const PredictArguments& arguments, const train::ResolvedRun& config) {
   constexpr std::string_view kSeed = "system.seed=";
   const auto overrides = all_overrides(arguments);
   const bool is_given = std::ranges::any_of(overrides, [&](const auto& each) { return each.starts_with(kSeed); });

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/runner/program_arguments.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -24,11 +24,11 @@ struct MeasuringProgram {
   std::string name;                ///< for messages
   std::vector<std::string> words;  ///< the command line of one rank's process, without the subcommand
   bool has_own_model = false;      ///< needs no configuration file, and has no pictures that --images could give
-  train::RunConfig defaults;       ///< for --list and --help-keys
-  std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
-                                 std::span<const std::string> overrides)>
+  train::ResolvedRun defaults;     ///< for --list and --help-keys
+  std::function<train::ResolvedRun(const std::optional<std::filesystem::path>& file,
+                                   std::span<const std::string> overrides)>
       load;
-  std::function<train::Program(const train::RunConfig&)> make;
+  std::function<train::Program(const train::ResolvedRun&)> make;
 };
 
 struct EvalArguments : ProgramArguments {

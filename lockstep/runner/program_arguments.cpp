@@ -146,7 +146,7 @@ std::vector<std::string> with_foreign(const std::vector<std::string>& overrides,
 }
 
 /// Every key that this configuration can have, with type, range and default.
-void print_keys(const train::RunConfig& config) {
+void print_keys(const train::ResolvedRun& config) {
   const auto keys = list_fields([copy = config](ConfigFields& fields) mutable { describe(fields, copy); });
   for (const ConfigKey& key : keys) {
     if (key.type.starts_with("section")) {
@@ -156,10 +156,10 @@ void print_keys(const train::RunConfig& config) {
     fmt::print("  {}\n", keys_line(key));
   }
   train::for_each_kind([&](std::string_view, std::string_view section, auto kind) {
-    const bool is_own = config.model.is_own && (section == "model" || section == "task" || section == "loss");
-    if (is_own || (config.data.is_own && section == "data")) return;
+    const bool is_own = config.has_own_model && (section == "model" || section == "task" || section == "loss");
+    if (is_own || (config.has_own_data && section == "data")) return;
     const auto path = fmt::format("{}.", section);
-    for (auto part : train::parts_or_shipped(config.model.parts).*kind) {
+    for (auto part : (*config.parts).*kind) {
       const auto part_keys = list_fields([&](ConfigFields& fields) { part.options.visit(fields); });
       if (part_keys.empty()) continue;
       fmt::print("\n{} ({}): {}\n", section, part.name, part.doc);
@@ -233,15 +233,15 @@ std::vector<std::string> all_overrides(const ProgramArguments& arguments) {
   return with_foreign(arguments.overrides, arguments.foreign);
 }
 
-bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults) {
+bool answers_about_parts(const ProgramArguments& arguments, train::ResolvedRun defaults) {
   if (arguments.list.empty() && !arguments.help_keys) return false;
   if (!arguments.config.empty()) {
-    train::set_parts(defaults, train::load_parts(arguments.config, all_overrides(arguments), defaults.model.parts));
+    defaults.parts = train::load_parts(arguments.config, all_overrides(arguments), defaults.parts);
   }
   if (arguments.list.empty()) {
     print_keys(defaults);
   } else {
-    print_parts(train::parts_or_shipped(defaults.model.parts), arguments.list);
+    print_parts(*defaults.parts, arguments.list);
   }
   return true;
 }

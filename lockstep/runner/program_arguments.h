@@ -2,8 +2,8 @@
 // (docs/coming_from.md).
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/world/start.h>
 
 #include <string>
@@ -47,7 +47,7 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments);
 std::vector<std::string> all_overrides(const ProgramArguments& arguments);
 
 /// Prints the output of --list and --help-keys, with the plugins of --config; false when neither is given.
-bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults);
+bool answers_about_parts(const ProgramArguments& arguments, train::ResolvedRun defaults);
 
 /// Error(invalid_argument) for the name of a YAML file in place of KEY=VALUE.
 void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command);

@@ -17,7 +17,7 @@
 namespace lockstep::runner {
 namespace {
 
-StartOptions start_options(const train::RunConfig& config, const ProgramStart& start) {
+StartOptions start_options(const train::ResolvedRun& config, const ProgramStart& start) {
   StartOptions options;
   options.launcher = start.launcher;
   options.nodes = train::node_list_of(config.parallel);
@@ -27,10 +27,11 @@ StartOptions start_options(const train::RunConfig& config, const ProgramStart& s
   return options;
 }
 
-void print_dry_run(const std::string& process, const train::RunConfig& given, const train::Program& parts, int ranks) {
+void print_dry_run(const std::string& process, const train::ResolvedRun& given, const train::Program& parts,
+                   int ranks) {
   fmt::print("{}\n\n{}\n", process, train::describe_run(given, parts));
   if (ranks <= 0) return;
-  const auto config = train::config_of(parts, given);
+  const auto config = train::resolved_for(parts, given);
   const auto program = train::complete_program(parts, config);
   if (train::is_auto_mode(config.parallel)) {
     fmt::print("\n{}", train::describe_plan(config, program, ranks));
@@ -41,7 +42,7 @@ void print_dry_run(const std::string& process, const train::RunConfig& given, co
 
 }  // namespace
 
-Start find_start(const train::RunConfig& config, const ProgramStart& start) {
+Start find_start(const train::ResolvedRun& config, const ProgramStart& start) {
   return detect_start(start_options(config, start));
 }
 
@@ -49,7 +50,7 @@ std::string conclusion(const Start& start) { return start.ranks > 1 ? describe(s
 
 void just_train(Trainer& trainer) { trainer.train(); }
 
-int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
+int run_program(const train::ResolvedRun& config, std::function<train::Program()> make, const ProgramStart& start,
                 const TrainerAction& act) {
   if (!start.dry_run) {
     Trainer trainer(std::move(make), config, start);

@@ -22,7 +22,7 @@ struct ProgramStart {
 
 /// The role of the process, from its environment and this configuration, and a description of it. Errors as
 /// detect_start().
-Start find_start(const train::RunConfig& config, const ProgramStart& start);
+Start find_start(const train::ResolvedRun& config, const ProgramStart& start);
 std::string conclusion(const Start& start);
 
 /// The action of a program with its Trainer, such as training.
@@ -31,7 +31,7 @@ void just_train(Trainer& trainer);
 
 /// Runs the action, or prints what it would do. Returns an exit code (cluster/failure.h). `make` is called only where
 /// the program is needed. Throws the errors of the action.
-int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
+int run_program(const train::ResolvedRun& config, std::function<train::Program()> make, const ProgramStart& start,
                 const TrainerAction& act = just_train);
 
 }  // namespace lockstep::runner

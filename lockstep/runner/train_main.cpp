@@ -39,12 +39,12 @@ constexpr const char* kFooter =
 
 /// The configuration of a user's program, and the construction of its parts.
 struct Own {
-  std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
-                                 std::span<const std::string> overrides)>
+  std::function<train::ResolvedRun(const std::optional<std::filesystem::path>& file,
+                                   std::span<const std::string> overrides)>
       load;
-  std::function<train::Program(const train::RunConfig&)> make;
-  train::RunConfig defaults;   ///< the keys that --help-keys lists
-  bool has_own_model = false;  ///< else the configuration names parts
+  std::function<train::Program(const train::ResolvedRun&)> make;
+  train::ResolvedRun defaults;  ///< the keys that --help-keys lists
+  bool has_own_model = false;   ///< else the configuration names parts
 };
 
 constexpr const char* kEval = "eval";
@@ -102,7 +102,7 @@ void require_read(const ConfigNode& section) {
               first.value.position);
 }
 
-train::Program with_read_section(train::Program program, const train::RunConfig& config) {
+train::Program with_read_section(train::Program program, const train::ResolvedRun& config) {
   program.callbacks = [before = std::move(program.callbacks), section = config.program](int rank) {
     require_read(section);
     return before ? before(rank) : train::Callbacks{};
@@ -153,17 +153,15 @@ int run_and_report(int argc, char** argv, const std::function<Own()>& own) noexc
 int train_main(int argc, char** argv, const std::function<train::Program(const train::RunConfig&)>& make,
                train::RunConfig defaults) noexcept {
   return run_and_report(argc, argv, [&] {
-    defaults.model.is_own = defaults.data.is_own = true;
-    if (!defaults.callbacks.parts) {
-      defaults.callbacks.parts = std::make_shared<const train::Parts>(train::shipped_parts());
-    }
     const auto load = [defaults](const auto& file, auto overrides) {
       auto config = train::load_program_config(defaults, file, overrides);
       config.program.looked_at = std::make_shared<bool>(false);
       return config;
     };
-    return Own{load, [make](const train::RunConfig& config) { return with_read_section(make(config), config); },
-               defaults,
+    train::ResolvedRun keys(defaults);
+    keys.has_own_model = keys.has_own_data = true;
+    return Own{load, [make](const train::ResolvedRun& config) { return with_read_section(make(config), config); },
+               std::move(keys),
                /*has_own_model=*/true};
   });
 }
@@ -178,7 +176,7 @@ int train_main(int argc, char** argv, const train::Program& program, const std::
       }
       return train::parse_run_config(yaml, program, overrides);
     };
-    return Own{load, [&](const train::RunConfig&) { return program; }, train::parse_run_config(yaml, program),
+    return Own{load, [&](const train::ResolvedRun&) { return program; }, train::parse_run_config(yaml, program),
                /*has_own_model=*/true};
   });
 }
@@ -189,7 +187,7 @@ int train_main(int argc, char** argv, train::Parts parts) noexcept {
     const auto load = [shared](const auto& file, auto overrides) {
       return train::load_run_config(*file, overrides, shared);
     };
-    return Own{load, train::configured_program, train::config_with(shared)};
+    return Own{load, train::configured_program, train::ResolvedRun({}, shared)};
   });
 }
 

@@ -63,7 +63,7 @@ int exit_code_of(const train::RunResult& result) {
 
 struct Trainer::State {
   std::function<train::Program()> make;
-  train::RunConfig config;
+  train::ResolvedRun config;
   runner::ProgramStart start;
   std::optional<World> world;  ///< of a rank, when it is known
   bool is_known = false;
@@ -97,7 +97,7 @@ struct Trainer::State {
       if (!find_out()) return {};
       if (!program) program = make();
       if (!group) {
-        train::check_run_config(train::config_of(*program, as_measured(config)));
+        train::check_run_config(train::resolved_for(*program, as_measured(config)));
         group = train::connect_run(config, *world);
       }
       return act(group);
@@ -123,7 +123,7 @@ struct Trainer::State {
   }
 
   /// Only train() needs the length of the training.
-  static train::RunConfig as_measured(train::RunConfig config) {
+  static train::ResolvedRun as_measured(train::ResolvedRun config) {
     if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
     return config;
   }
@@ -135,17 +135,20 @@ struct Trainer::State {
   }
 };
 
-Trainer::Trainer(std::function<train::Program()> make, train::RunConfig config, const runner::ProgramStart& start)
+Trainer::Trainer(std::function<train::Program()> make, train::ResolvedRun run, const runner::ProgramStart& start)
     : state_(std::make_unique<State>()) {
   state_->make = std::move(make);
-  state_->config = std::move(config);
+  state_->config = std::move(run);
   state_->start = start;
 }
 
-Trainer::Trainer(train::Program program, train::RunConfig config, std::optional<World> world)
-    : Trainer([program = std::move(program)] { return program; }, std::move(config), runner::ProgramStart{}) {
+Trainer::Trainer(train::Program program, train::ResolvedRun run, std::optional<World> world)
+    : Trainer([program = std::move(program)] { return program; }, std::move(run), runner::ProgramStart{}) {
   state_->world = std::move(world);
 }
+
+Trainer::Trainer(train::Program program, train::RunConfig config, std::optional<World> world)
+    : Trainer(std::move(program), train::ResolvedRun(std::move(config)), std::move(world)) {}
 
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;

@@ -1,180 +1,36 @@
-// The registry of built-in parts: models, data, tasks, losses, optimizers, schedules, metrics, transforms, callbacks,
-// wrappers.
+// The list of shipped parts, and the errors of names that are in none of its lists.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/data/format.h>
-#include <lockstep/models/gpt.h>
-#include <lockstep/models/picture_model.h>
-#include <lockstep/models/torchscript.h>
-#include <lockstep/models/wide_and_deep.h>
-#include <lockstep/samples/criteo.h>
-#include <lockstep/samples/picture_sets.h>
-#include <lockstep/samples/pictures.h>
-#include <lockstep/samples/table.h>
-#include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/task_parts.h>
 
 #include <fmt/ranges.h>
 
-#include <iterator>
-#include <utility>
-
 namespace lockstep::train {
 
-// LOCKSTEP_OPTIMIZERS is the list of train/CMakeLists.txt, as X(NAME) X(NAME) and so on: optimizer/NAME.cpp defines
-// NAME_parts().
-#define X(name) std::vector<OptimizerPart> name##_parts();
-LOCKSTEP_OPTIMIZERS
+// LOCKSTEP_PART_FILES is the list of train/CMakeLists.txt, as X(NAME) X(NAME) and so on.
+#define X(name) void add_##name(Parts& parts);
+LOCKSTEP_PART_FILES
 #undef X
-
-namespace {
-
-ModelPart gpt() {
-  return {.name = "gpt",
-          .doc = "a decoder-only transformer for sequences of tokens",
-          .options = PartOptions::of(models::GptShape{}),
-          .make = [](const PartOptions& options) { return models::gpt(options.as<models::GptShape>()); },
-          .task = "language_modelling"};
-}
-
-ModelPart wide_and_deep() {
-  return {
-      .name = "wide_and_deep",
-      .doc = "a linear model and a network over embedding tables, for samples of ids such as clicks",
-      .options = PartOptions::of(models::WideAndDeepShape{}),
-      .make = [](const PartOptions& options) { return models::wide_and_deep(options.as<models::WideAndDeepShape>()); },
-      .task = "binary_classification"};
-}
-
-std::filesystem::path script_file(const PartOptions& options) { return options.as<models::TorchScriptOptions>().file; }
-
-ModelPart torchscript() {
-  return {.name = "torchscript",
-          .doc = "a classifier that Python exported with torch.jit.script or trace",
-          .options = PartOptions::of(models::TorchScriptOptions{}),
-          .make = [](const PartOptions& options,
-                     const models::ModelSpec&) { return models::torchscript(script_file(options)); },
-          .task = kClassification,
-          .start = [](const PartOptions&, torch::nn::Module& module) { return models::remarks_on_script(module); },
-          .divisible = false,
-          .save =
-              [](const PartOptions& options, const NamedTensors& weights, const std::filesystem::path& work_dir) {
-                models::save_torchscript(script_file(options), weights, work_dir / "model.pt");
-              }};
-}
-
-std::vector<ModelPart> model_parts() {
-  std::vector<ModelPart> parts;
-  for (const auto* model : models::picture_models()) {
-    const bool has_stem = model->has_stem;
-    parts.push_back({.name = std::string(model->name),
-                     .doc = std::string(model->doc),
-                     .options = has_stem ? PartOptions::of(models::StemOptions{}) : PartOptions(),
-                     .make =
-                         [has_stem](const PartOptions& options, models::ModelSpec spec) {
-                           if (has_stem) spec.stem = options.as<models::StemOptions>().stem;
-                           return models::make_classifier(spec).module;
-                         },
-                     .task = kClassification});
-  }
-  parts.push_back(gpt());
-  parts.push_back(torchscript());
-  parts.push_back(wide_and_deep());
-  return parts;
-}
-
-DataPart text() {
-  return {
-      .name = "text",
-      .doc = "windows of the bytes of a text file, or of a file of tokens",
-      .options = PartOptions::of(samples::TextOptions{}),
-      .load = [](const PartOptions& options,
-                 data::Split split) { return samples::load_text(options.as<samples::TextOptions>(), split); },
-      .example = [](const PartOptions& options) { return samples::text_example(options.as<samples::TextOptions>()); }};
-}
-
-DataPart criteo() {
-  return {.name = "criteo",
-          .doc = "clicks in Criteo's format, as rows of embedding tables",
-          .options = PartOptions::of(samples::CriteoOptions{}),
-          .load = [](const PartOptions& options,
-                     data::Split split) { return samples::load_criteo(options.as<samples::CriteoOptions>(), split); },
-          .example = [](const PartOptions&) { return samples::criteo_example(); }};
-}
-
-/// A data set from which a plan reads a sample.
-template <typename Options>
-DataPart from_files(std::string name, std::string doc,
-                    std::shared_ptr<const samples::Dataset> (*load)(const Options&, data::Split)) {
-  return {.name = std::move(name),
-          .doc = std::move(doc),
-          .options = PartOptions::of(Options{}),
-          .load = [load](const PartOptions& options, data::Split split) { return load(options.as<Options>(), split); }};
-}
-
-std::vector<DataPart> data_parts() {
-  std::vector<DataPart> parts;
-  for (const auto& format : data::dataset_formats()) {
-    const std::string name(format.name);
-    parts.push_back({.name = name,
-                     .doc = std::string(format.doc),
-                     .options = PartOptions::of(samples::PictureFolderOptions{}),
-                     .load =
-                         [name](const PartOptions& options, data::Split split) {
-                           return samples::load_picture_folder(name, options.as<samples::PictureFolderOptions>(),
-                                                               split);
-                         },
-                     .shape = format.shape});
-  }
-  parts.push_back(text());
-  parts.push_back(from_files("image_folder", "pictures in a folder for each class", samples::load_image_folder));
-  parts.push_back(from_files("image_list", "pictures that a list names with their labels", samples::load_image_list));
-  parts.push_back(from_files("image_lmdb", "pictures and labels in LMDB, as for CRNN", samples::load_image_lmdb));
-  parts.push_back(from_files("csv", "columns of numbers and categories of a CSV file", samples::load_table));
-  parts.back().example = [](const PartOptions& options) {
-    return samples::table_example(options.as<samples::TableOptions>());
-  };
-  parts.push_back(criteo());
-  parts.push_back(from_files("token_stream", "documents of many files as windows of tokens, read in order",
-                             samples::load_token_stream));
-  return parts;
-}
-
-std::vector<OptimizerPart> optimizer_parts() {
-  std::vector<OptimizerPart> parts;
-  const auto add = [&parts](std::vector<OptimizerPart> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(parts));
-  };
-#define X(name) add(name##_parts());
-  LOCKSTEP_OPTIMIZERS
-#undef X
-  return parts;
-}
-
-}  // namespace
 
 Parts shipped_parts() {
-  return {.models = model_parts(),
-          .data = data_parts(),
-          .tasks = task_parts(),
-          .losses = classification_losses(),
-          .optimizers = optimizer_parts(),
-          .schedules = schedule_parts(),
-          .metrics = shipped_metrics(),
-          .transforms = samples::shipped_transforms(),
-          .callbacks = shipped_callbacks(),
-          .wrappers = wrapper_parts()};
+  Parts parts;
+  parts.losses = classification_losses();
+  parts.schedules = schedule_parts();
+  parts.metrics = shipped_metrics();
+  parts.transforms = samples::shipped_transforms();
+  parts.wrappers = wrapper_parts();
+#define X(name) add_##name(parts);
+  LOCKSTEP_PART_FILES
+#undef X
+  return parts;
 }
 
-const Parts& parts_or_shipped(const std::shared_ptr<const Parts>& parts) {
-  static const Parts shipped = shipped_parts();
-  return parts ? *parts : shipped;
+const std::shared_ptr<const Parts>& shared_shipped_parts() {
+  static const auto shipped = std::make_shared<const Parts>(shipped_parts());
+  return shipped;
 }
 
 void fail_unknown_part(const std::vector<std::string>& names, std::string_view name, std::string_view key) {

@@ -43,7 +43,7 @@ std::string hash_of_model(const Session& session, const NamedTensors& model_stat
 }
 
 /// Writes the file as a whole or not at all. Error(io) naming it.
-void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config) {
+void write_result(const std::filesystem::path& file, const RunResult& result, const ResolvedRun& config) {
   auto evaluations = nlohmann::ordered_json::array();
   for (const auto& e : result.evaluations) {
     nlohmann::ordered_json one{{"epoch", e.epoch}, {"step", e.step}};
@@ -100,7 +100,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
           .device = session.device().str()};
 }
 
-void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
+void leave_results(const ResolvedRun& config, const WorkDir& work_dir, const NamedTensors& model_state,
                    const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
   std::optional<Error> failed;  // the first error; files for which there is room are still written
   const auto leave = [&](const std::function<void()>& write) {
@@ -112,8 +112,8 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
       save_safetensors(work_dir.weights(), model_state, distant,
                        {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
     });
-    const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
-    if (part != nullptr && part->save && config.model.options_of == part->name) {
+    const auto* part = find_part(config.parts->models, config.model.name);
+    if (part != nullptr && part->save && config.model.options.part() == part->name) {
       leave([&] { part->save(options_of(config.model, *part), model_state, config.system.work_dir); });
     }
   }

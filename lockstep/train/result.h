@@ -16,7 +16,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
 
 /// Writes the final weights and result.json. Error(io) after all files for which there is room, with what is lost and
 /// what to do. For rank 0.
-void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
+void leave_results(const ResolvedRun& config, const WorkDir& work_dir, const NamedTensors& model_state,
                    const std::vector<RemoteTensor>& distant, const RunResult& result, bool lacks_checkpoint);
 
 }  // namespace lockstep::train

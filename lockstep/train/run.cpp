@@ -47,7 +47,7 @@ namespace {
 // The log lasts as long as the run.
 class RankLog {
  public:
-  RankLog(const RunConfig& config, const World& world, const WorkDir& work_dir, bool may_go_on) {
+  RankLog(const ResolvedRun& config, const World& world, const WorkDir& work_dir, bool may_go_on) {
     LogOptions options{world.rank, world.size, config.system.log_level, work_dir.log(world.rank), /*console=*/false};
     // Console writes the output for users; the log's own console would repeat it.
     try {
@@ -66,7 +66,7 @@ class RankLog {
   RankLog& operator=(const RankLog&) = delete;
 };
 
-Callbacks make_callbacks(const RunConfig& config, const Program& program, const WorkDir& work_dir,
+Callbacks make_callbacks(const ResolvedRun& config, const Program& program, const WorkDir& work_dir,
                          const Session& session, Console& console, int rank) {
   const auto& wanted = config.callbacks;
   auto callbacks = make_used_callbacks(config, program.callbacks ? program.callbacks(rank) : Callbacks{});
@@ -101,7 +101,7 @@ void prepare(bool goes_on, const std::function<void()>& write) {
   }
 }
 
-void prepare_folders(const RunConfig& config, const WorkDir& work_dir, bool goes_on) {
+void prepare_folders(const ResolvedRun& config, const WorkDir& work_dir, bool goes_on) {
   const auto checkpoints = checkpoint_folder_of(config);
   prepare(goes_on, [&] {
     work_dir.make();
@@ -120,7 +120,7 @@ void require_no_folder(const std::filesystem::path& file) {
 }
 
 // Only after the check that this run may continue there: a rejected run must not change any file.
-void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
+void begin_in_folder(const ResolvedRun& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on, const std::string& table) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
     tell(console, fmt::format("{} holds the result of an earlier run and no checkpoint: this run starts from the "
@@ -132,14 +132,14 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
   for (const auto& file : {work_dir.config(), work_dir.weights(), work_dir.result()}) require_no_folder(file);
   std::error_code unknown;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
-  const auto text = (config.model.is_own ? own_program_line(program) : "") + print_config(config);
+  const auto text = (config.has_own_model ? own_program_line(program) : "") + print_config(config);
   prepare(goes_on, [&] { write_file_atomically(work_dir.config(), text); });
   if (!classes.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.classes(), classes_text(classes)); });
   if (!table.empty()) prepare(goes_on, [&] { write_file_atomically(work_dir.table(), table); });
 }
 
 /// The initial weights of the run from whose checkpoint this one continues; empty: this run starts from the beginning.
-std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
+std::filesystem::path beginning_of(const ResolvedRun& config, bool goes_on) {
   const auto& resume = config.checkpoint.resume;
   if (goes_on || (resume == "auto" && !list_checkpoints(checkpoint_folder_of(config)).empty())) {
     return config.system.work_dir;
@@ -149,7 +149,7 @@ std::filesystem::path beginning_of(const RunConfig& config, bool goes_on) {
 
 /// The statistics for a table, on all ranks (run_folder.h): those of the run from which this one continues, even if
 /// the file has changed since; for a new run those of the file. A collective.
-std::string learned_table(const RunConfig& config, const Group& group, Console& console, bool goes_on) {
+std::string learned_table(const ResolvedRun& config, const Group& group, Console& console, bool goes_on) {
   if (!has_table(config)) return {};
   std::string table;
   if (group.rank() == 0) {
@@ -167,7 +167,7 @@ std::string learned_table(const RunConfig& config, const Group& group, Console& 
 }
 
 // The result of a run that a signal ended: this rank's signal, else the usual one, SIGTERM.
-RunResult end_early(const RunConfig& config, const Session& session, std::shared_ptr<StopSignals> signals,
+RunResult end_early(const ResolvedRun& config, const Session& session, std::shared_ptr<StopSignals> signals,
                     Console& console) {
   console.clear_progress();
   const auto& state = session.state();
@@ -193,7 +193,7 @@ RunResult end_early(const RunConfig& config, const Session& session, std::shared
 
 /// optimizer.base_batch_size: the learning rate is in proportion to the samples of a step (Goyal et al. 2017,
 /// "Accurate, Large Minibatch SGD").
-RunConfig with_scaled_rate(RunConfig config, const Group& group, Console& console) {
+ResolvedRun with_scaled_rate(ResolvedRun config, const Group& group, Console& console) {
   const auto base = config.optimizer.base_batch_size;
   if (!base) return config;
   const auto samples = global_batch_size_of(config.data, data_share(config, group).count) * config.train.accumulate;
@@ -215,7 +215,7 @@ void keep_state(Kept& kept, Session& session) {
 }
 
 // Runs a session that is ready to train.
-RunResult train_session(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+RunResult train_session(const ResolvedRun& config, const Program& program, const Group& group, const WorkDir& work_dir,
                         Session& session, Console& console, std::shared_ptr<StopSignals> signals) {
   if (!session.train(make_callbacks(config, program, work_dir, session, console, group.rank()), *signals)) {
     return end_early(config, session, std::move(signals), console);
@@ -230,7 +230,7 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
 }
 
 /// The workers' state in memory, if the servers have the matching rows.
-std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfig& config,
+std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const ResolvedRun& config,
                                         std::optional<ResumePoint> in_memory, Kept& kept, Console& console) {
   const auto step = in_memory ? std::optional(in_memory->step) : std::nullopt;
   const auto agreed =
@@ -243,7 +243,7 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   return std::nullopt;
 }
 
-RunResult train_and_report(const RunConfig& given, const Program& parts, const Group& group, const WorkDir& work_dir,
+RunResult train_and_report(const ResolvedRun& given, const Program& parts, const Group& group, const WorkDir& work_dir,
                            RunLock& lock, Kept& kept, const std::shared_ptr<StopSignals>& signals,
                            std::optional<TablePlace> tables = std::nullopt) {
   const Group everyone = tables ? tables->everyone : group;
@@ -273,9 +273,9 @@ RunResult train_and_report(const RunConfig& given, const Program& parts, const G
   const bool goes_on = in_memory.has_value();
   lock.hold(group, console, goes_on);
   const auto table = learned_table(given, group, console, goes_on);
-  const RunConfig config = with_table(given, table);
+  const ResolvedRun config = with_table(given, table);
   const Program program = complete_program(with_data_of(parts, config), config);
-  const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
+  const ResolvedRun followed = with_scaled_rate(planned(config, program, group, console), group, console);
   if (world.rank == 0) prepare(goes_on, [&] { save_strategy_file(followed, program, group.size()); });
   if (world.rank == 0) prepare_folders(config, work_dir, goes_on);
   Session session(followed, config, program, group, console, kept.fault, std::move(in_memory), std::move(tables));
@@ -305,14 +305,14 @@ RunResult train_and_report(const RunConfig& given, const Program& parts, const G
   return result;
 }
 
-std::vector<LockedFolder> locked_folders(const RunConfig& config) {
+std::vector<LockedFolder> locked_folders(const ResolvedRun& config) {
   std::vector<LockedFolder> folders{{config.system.work_dir, "system.work_dir"}};
   if (config.checkpoint.folder) folders.push_back({*config.checkpoint.folder, "checkpoint.folder"});
   return folders;
 }
 
 /// Runs as a worker or as a server; the last ranks of the job are servers. Only workers handle stop signals.
-RunResult run_with_servers(const RunConfig& config, const Program& parts, const Group& everyone, int servers,
+RunResult run_with_servers(const ResolvedRun& config, const Program& parts, const Group& everyone, int servers,
                            const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows,
                            const std::shared_ptr<StopSignals>& signals) {
   auto division = parameter_servers::divide(everyone, servers);
@@ -333,14 +333,14 @@ RunResult run_with_servers(const RunConfig& config, const Program& parts, const 
 }
 
 /// Without servers, each worker has the tables in its own memory.
-RunConfig with_own_tables(RunConfig config) {
+ResolvedRun with_own_tables(ResolvedRun config) {
   if (is_served_mode(config.parallel)) config.parallel.mode = "data_parallel";
   return config;
 }
 
-RunResult run_as_rank(const RunConfig& asked, const Program& parts, std::optional<Group>& group) {
+RunResult run_as_rank(const ResolvedRun& asked, const Program& parts, std::optional<Group>& group) {
   const int servers = count_of_servers(asked);
-  const RunConfig config = servers > 0 ? asked : with_own_tables(asked);
+  const ResolvedRun config = servers > 0 ? asked : with_own_tables(asked);
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group->world(), work_dir, can_rejoin(*group));
   RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
@@ -369,8 +369,8 @@ RunResult run_as_rank(const RunConfig& asked, const Program& parts, std::optiona
 
 }  // namespace
 
-RunResult run_training(const RunConfig& given, const Program& parts, std::optional<Group>& group) {
-  const auto config = config_of(parts, given);
+RunResult run_training(const ResolvedRun& given, const Program& parts, std::optional<Group>& group) {
+  const auto config = resolved_for(parts, given);
   check_run_config(config);
   complete_program(parts, config);  // its errors are thrown before any file is written
   if (can_rejoin(*group)) return run_as_rank(config, parts, group);
@@ -385,12 +385,12 @@ RunResult run_training(const RunConfig& given, const Program& parts, std::option
   }
 }
 
-RunResult run_training(const RunConfig& config, const Program& program, const World& world) {
-  check_run_config(config_of(program, config));
+RunResult run_training(const ResolvedRun& config, const Program& program, const World& world) {
+  check_run_config(resolved_for(program, config));
   std::optional<Group> group = connect_run(config, world);
   return run_training(config, program, group);
 }
 
-RunResult run_training(const RunConfig& config, const World& world) { return run_training(config, Program{}, world); }
+RunResult run_training(const ResolvedRun& config, const World& world) { return run_training(config, Program{}, world); }
 
 }  // namespace lockstep::train

@@ -24,7 +24,7 @@
 namespace lockstep::train {
 namespace {
 
-GroupOptions run_group_options(const RunConfig& run) {
+GroupOptions run_group_options(const ResolvedRun& run) {
   const ParallelConfig& config = run.parallel;
   const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
   GroupOptions options;
@@ -40,7 +40,7 @@ GroupOptions run_group_options(const RunConfig& run) {
 }
 
 // Devices are queried only if they are needed: a process cannot fork after a query.
-void require_devices(const RunConfig& config, const World& world) {
+void require_devices(const ResolvedRun& config, const World& world) {
   const auto backend = lockstep::detail::with_environment(run_group_options(config), current_environment()).backend;
   const bool may_share = lockstep::detail::may_share_devices(backend);
   if (config.system.device.starts_with("cuda")) {
@@ -53,7 +53,7 @@ void require_devices(const RunConfig& config, const World& world) {
 
 }  // namespace
 
-void require_world_fits(const RunConfig& config, const World& world) {
+void require_world_fits(const ResolvedRun& config, const World& world) {
   require_mode_of_servers(config);
   if (world.size == 1) return;
   if (config.parallel.backend == "self") {
@@ -66,24 +66,24 @@ void require_world_fits(const RunConfig& config, const World& world) {
        describe(world));
 }
 
-ClusterOptions cluster_of(const RunConfig& config) {
+ClusterOptions cluster_of(const ResolvedRun& config) {
   auto options = config.cluster;
   options.with_servers = is_served_mode(config.parallel);
   return options;
 }
 
-Group connect_run(const RunConfig& config, const World& world) {
+Group connect_run(const ResolvedRun& config, const World& world) {
   require_world_fits(config, world);
   require_devices(config, world);
   require_address_space();
   return connect(world, run_group_options(config));
 }
 
-bool has_console(const RunConfig& config, const World& world) {
+bool has_console(const ResolvedRun& config, const World& world) {
   return world.rank == 0 || config.callbacks.console_ranks == "all";
 }
 
-RunConfig planned(const RunConfig& config, const Program& program, const Group& group, Console& console) {
+ResolvedRun planned(const ResolvedRun& config, const Program& program, const Group& group, Console& console) {
   if (config.parallel.strategy_ckpt_load_file) {
     auto loaded = with_strategy_file(config, program, group);
     tell(console, fmt::format("{}: parallel.mode {}", *config.parallel.strategy_ckpt_load_file, loaded.parallel.mode));

@@ -126,7 +126,7 @@ struct ServedModel {
   NamedParameters parameters;
 };
 
-ServedModel served_model(const RunConfig& config, const Program& program) {
+ServedModel served_model(const ResolvedRun& config, const Program& program) {
   const auto model = make_model(config, program, torch::kCPU);
   auto parameters = served_parameters(config.parallel, *model.module);
   auto tables = table_specs(*model.module);
@@ -137,7 +137,7 @@ ServedModel served_model(const RunConfig& config, const Program& program) {
          "parameters in parallel.server.parameters",
          config.model.name);
   }
-  TableRules rules(config.optimizer, *model.module, parameters);
+  TableRules rules(config, *model.module, parameters);
   return {std::move(tables), std::move(rules), std::move(parameters)};
 }
 
@@ -181,7 +181,7 @@ void set_first_values(const ServedModel& model, const OwnParts& own, parameter_s
 
 /// The initial rows of this server: rows that it has kept or gets from other servers, rows of the checkpoint from which
 /// the workers continue, or first values. A collective with the workers. Returns whether the rows come from memory.
-bool take_rows(const RunConfig& config, const ServedModel& model, const parameter_servers::Division& division,
+bool take_rows(const ResolvedRun& config, const ServedModel& model, const parameter_servers::Division& division,
                const OwnParts& own, const Group& everyone, std::optional<parameter_servers::HeldRows>& kept) {
   const int replicas = static_cast<int>(config.parallel.server.replicas);
   parameter_servers::ServerMemory memory;
@@ -209,7 +209,7 @@ void trigger_once(std::optional<InjectedFault>& fault, int rank, std::int64_t st
 
 }  // namespace
 
-void require_mode_of_servers(const RunConfig& config) {
+void require_mode_of_servers(const ResolvedRun& config) {
   const auto started = servers_of_launcher(current_environment());
   if (started == 0 || is_served_mode(config.parallel)) return;
   fail(ErrorKind::config, "parallel.mode",
@@ -218,7 +218,7 @@ void require_mode_of_servers(const RunConfig& config) {
        config.parallel.mode, started);
 }
 
-int count_of_servers(const RunConfig& config) {
+int count_of_servers(const ResolvedRun& config) {
   require_mode_of_servers(config);
   if (!is_served_mode(config.parallel)) return 0;
   const auto environment = current_environment();
@@ -237,7 +237,7 @@ int count_of_servers(const RunConfig& config) {
   return static_cast<int>(count);
 }
 
-std::optional<int> serve_run(const RunConfig& config, const Program& program,
+std::optional<int> serve_run(const ResolvedRun& config, const Program& program,
                              const parameter_servers::Division& division, const Group& everyone, KeptRows& kept) {
   require_same_settings(common_settings(config), everyone);
   const auto& settings = config.parallel.server;

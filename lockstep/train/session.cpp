@@ -28,7 +28,7 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 
 }  // namespace
 
-Session::Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group,
+Session::Session(const ResolvedRun& config, const ResolvedRun& asked, const Program& program, const Group& group,
                  Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept,
                  std::optional<TablePlace> tables)
     : config_(config),

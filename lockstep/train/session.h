@@ -36,8 +36,8 @@ class Session final : private RunView {
   /// are left to do under this configuration. `tables`: the location of the model's tables, if they are not in the
   /// model; the servers save and resume together with this session. `fault`, which outlives this, is reset after it was
   /// triggered, so that it is not triggered again in another Session.
-  Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group, Console& console,
-          std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt,
+  Session(const ResolvedRun& config, const ResolvedRun& asked, const Program& program, const Group& group,
+          Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt,
           std::optional<TablePlace> tables = std::nullopt);
   ~Session() override;
 
@@ -71,7 +71,7 @@ class Session final : private RunView {
 
  private:
   // The functions for callbacks.
-  const RunConfig& config() const override { return config_; }
+  const ResolvedRun& config() const override { return config_; }
   const Group& group() const override { return group_; }
   torch::nn::Module& model() const override { return *model_.module; }
   std::int64_t step() const override { return state_.step; }
@@ -136,7 +136,7 @@ class Session final : private RunView {
   void save_now();
   bool finished() const { return state_.step >= plan_.total_steps || !state_.stopped.empty(); }
 
-  const RunConfig& config_;
+  const ResolvedRun& config_;
   Group group_;
   std::optional<TablePlace> tables_;
   Group everyone_;  ///< all processes that save together

@@ -38,9 +38,9 @@ bool may_be_too_large(const torch::nn::Module& module, int ranks, std::uint64_t 
 }
 
 /// Models and tasks of Lockstep can be traced; users' code may not support tensors without memory.
-bool is_shipped(const RunConfig& config, const Program& program) {
+bool is_shipped(const ResolvedRun& config, const Program& program) {
   if (!program.is_configured || !config.plugins.empty()) return false;
-  const auto& shipped = parts_or_shipped(nullptr);
+  const auto& shipped = *shared_shipped_parts();
   return find_part(shipped.models, config.model.name) != nullptr && config.model.name != "torchscript" &&
          (!has_task(config) || find_part(shipped.tasks, config.task.name) != nullptr);
 }
@@ -113,7 +113,7 @@ void Session::take_weights_or_state(bool from_memory) {
     train::tell(console_, fmt::format("{} of {} steps are done{}", state_.step, plan_.total_steps, why_finished()));
   } else if (group_.rank() == 0) {
     // Other ranks get the weights when the run is made parallel.
-    for (const auto& remark : first_weights(model_, config_.model)) train::tell(console_, remark);
+    for (const auto& remark : first_weights(model_, config_)) train::tell(console_, remark);
   }
   state_.settings = settings_;
   state_.configuration = configuration_;
@@ -190,7 +190,7 @@ void Session::tell_of_run() {
                   with_separators(plan_.total_steps), global_batch_size() * config_.train.accumulate,
                   with_separators(plan_.steps_per_epoch)));
   const auto classes = std::ssize(train_data_.dataset->classes());
-  if (classes == 0 || config_.model.is_own || has_task(config_) || config_.model.num_classes <= classes) return;
+  if (classes == 0 || config_.has_own_model || has_task(config_) || config_.model.num_classes <= classes) return;
   train::tell(console_,
               fmt::format("model.num_classes is {}, and {} has {} classes: the other outputs of the model are "
                           "of no class",

@@ -33,7 +33,7 @@ void run_job(const std::filesystem::path& file) {
   const auto model = parity::make_model(job);
   train::load_weights(*model, job.weights);
   train::freeze_parameters(*model, config.model.freeze);
-  const auto optimizer = train::make_optimizer(config.optimizer, train::trainable_parameters(*model));
+  const auto optimizer = train::make_optimizer(config, train::trainable_parameters(*model));
   const auto batches = state::load_safetensors(job.batches);
   std::vector<double> losses;
   std::vector<double> rates;

@@ -31,7 +31,7 @@ SmallRun::SmallRun(std::string_view dataset) : dataset_(dataset), folder_("locks
   data::synthesize(dataset_, folder() / "data", 100, 50, 1);
 }
 
-train::RunConfig SmallRun::config(const std::string& name, std::vector<std::string> overrides) const {
+train::ResolvedRun SmallRun::config(const std::string& name, std::vector<std::string> overrides) const {
   overrides.insert(overrides.begin(),
                    {fmt::format("system.work_dir={}", work_dir(name).string()), fmt::format("data.name={}", dataset_),
                     fmt::format("data.root={}", (folder() / "data").string())});
@@ -44,7 +44,7 @@ RankOptions SmallRun::small_rank_options() {
   return options;
 }
 
-std::vector<Outcome> SmallRun::outcomes(int ranks, const train::RunConfig& config, const RankOptions& options) const {
+std::vector<Outcome> SmallRun::outcomes(int ranks, const train::ResolvedRun& config, const RankOptions& options) const {
   return rank_outcomes(ranks, options, [&](Rank& rank) {
     auto world = rank.world();
     if (world.size == 1) world.rendezvous = Rendezvous::alone;
@@ -52,7 +52,7 @@ std::vector<Outcome> SmallRun::outcomes(int ranks, const train::RunConfig& confi
   });
 }
 
-void SmallRun::run(int ranks, const train::RunConfig& config, const RankOptions& options) const {
+void SmallRun::run(int ranks, const train::ResolvedRun& config, const RankOptions& options) const {
   expect_all_ok(outcomes(ranks, config, options));
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/run_group.h>
 #include <nlohmann/json.hpp>
 
@@ -26,13 +26,13 @@ class SmallRun {
   std::filesystem::path work_dir(const std::string& name) const { return folder() / name; }
 
   /// 100 training pictures, 50 for evaluation; 12 batches of 8 pictures on all ranks together, 2 epochs.
-  train::RunConfig config(const std::string& work_dir, std::vector<std::string> overrides = {}) const;
+  train::ResolvedRun config(const std::string& work_dir, std::vector<std::string> overrides = {}) const;
 
   /// Runs it on `ranks` processes; a rank that ends badly is a failure of the test.
-  void run(int ranks, const train::RunConfig& config, const RankOptions& options = small_rank_options()) const;
+  void run(int ranks, const train::ResolvedRun& config, const RankOptions& options = small_rank_options()) const;
 
   /// The same without failing the test.
-  std::vector<Outcome> outcomes(int ranks, const train::RunConfig& config,
+  std::vector<Outcome> outcomes(int ranks, const train::ResolvedRun& config,
                                 const RankOptions& options = small_rank_options()) const;
 
   nlohmann::json result(const std::string& work_dir) const;

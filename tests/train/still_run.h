@@ -18,9 +18,9 @@ class StillRun final : public train::RunView {
   std::int64_t steps_done = 0;
   std::vector<train::Evaluation> evaluated;
   std::optional<train::StepReport> logged_step;
-  train::RunConfig configuration;
+  train::ResolvedRun configuration;
 
-  const train::RunConfig& config() const override { return configuration; }
+  const train::ResolvedRun& config() const override { return configuration; }
   const Group& group() const override { none(); }
   torch::nn::Module& model() const override { none(); }
   std::int64_t step() const override { return steps_done; }

@@ -27,16 +27,16 @@ void expect_losses_of_one_device(const SmallRun& run, const std::string& got, do
 }
 
 /// Eight pictures in a step, as alone.
-train::RunConfig planned(const SmallRun& run, const std::string& name, std::vector<std::string> overrides = {}) {
+train::ResolvedRun planned(const SmallRun& run, const std::string& name, std::vector<std::string> overrides = {}) {
   overrides.insert(overrides.end(), {"parallel.mode=auto", "data.batch_size=4"});
   return run.config(name, std::move(overrides));
 }
 
-std::string description(const train::RunConfig& config, int devices) {
+std::string description(const train::ResolvedRun& config, int devices) {
   return train::describe_plan(config, train::configured_program(config), devices);
 }
 
-train::RunConfig laid_out(const train::RunConfig& config, const plan::Plan& plan) {
+train::ResolvedRun laid_out(const train::ResolvedRun& config, const plan::Plan& plan) {
   return train::with_plan(config, train::configured_program(config), plan);
 }
 

@@ -57,7 +57,7 @@ const std::vector<std::string> kPoints = {"before_run",    "after_run",    "befo
                                           "before_save",   "after_save"};
 
 /// A run whose ranks act so at the points of one callback.
-std::vector<test::Outcome> run_acting(int ranks, const RunConfig& config, const Act& act,
+std::vector<test::Outcome> run_acting(int ranks, const ResolvedRun& config, const Act& act,
                                       const Environment& environment = {}) {
   auto options = SmallRun::small_rank_options();
   options.environment = environment;
@@ -76,7 +76,7 @@ std::vector<test::Outcome> run_acting(int ranks, const RunConfig& config, const 
 class CallbackModes : public testing::TestWithParam<std::pair<int, std::string>> {
  protected:
   int ranks() const { return GetParam().first; }
-  RunConfig config(const std::string& name, std::vector<std::string> overrides = {}) const {
+  ResolvedRun config(const std::string& name, std::vector<std::string> overrides = {}) const {
     overrides.push_back("parallel.mode=" + GetParam().second);
     return mnist().config(fmt::format("{}_{}_{}", name, ranks(), GetParam().second), overrides);
   }

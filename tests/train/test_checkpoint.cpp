@@ -269,8 +269,8 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldOnesIntact) {
   });
 }
 
-RunConfig small_config() {
-  RunConfig config;
+ResolvedRun small_config() {
+  ResolvedRun config;
   config.model.name = "mlp";
   config.data.name = "mnist";
   config.optimizer.lr = 0.1;
@@ -278,14 +278,14 @@ RunConfig small_config() {
 }
 
 /// The state of a run of that configuration, and what another run finds when it goes on from there.
-RunState state_of(const RunConfig& config, const RunFacts& facts = {.ranks = 2, .total_steps = 10}) {
+RunState state_of(const ResolvedRun& config, const RunFacts& facts = {.ranks = 2, .total_steps = 10}) {
   RunState state;
   state.settings = run_settings(config, facts.ranks, 1000);
   state.configuration = recorded_configuration(config, facts);
   return parse_run_state(to_json(state));
 }
 
-std::vector<Change> changes_to(const RunState& saved, const RunConfig& config,
+std::vector<Change> changes_to(const RunState& saved, const ResolvedRun& config,
                                const RunFacts& facts = {.ranks = 2, .total_steps = 10}) {
   return find_changes(saved, run_settings(config, facts.ranks, 1000), recorded_configuration(config, facts), config);
 }
@@ -297,7 +297,7 @@ void expect_weight(Weight weight, const std::string& key, const std::vector<Chan
 }
 
 TEST(ChangesTest, WhatMustStayTheSameIsNamedWithBothValues) {
-  RunConfig config = small_config();
+  ResolvedRun config = small_config();
   const auto saved = state_of(config);
   EXPECT_TRUE(changes_to(saved, config).empty());
   config.data.batch_size = 64;  // the same global batch on half the ranks
@@ -318,7 +318,7 @@ TEST(ChangesTest, WhatMustStayTheSameIsNamedWithBothValues) {
 
 TEST(ChangesTest, WhatShapesTheResultNeedsConsent) {
   const auto saved = state_of(small_config());
-  RunConfig config = small_config();
+  ResolvedRun config = small_config();
   config.optimizer.lr = 0.2;
   config.callbacks.loss_every = 7;
   const auto changes = changes_to(saved, config);
@@ -351,8 +351,8 @@ TEST(ChangesTest, WhatShapesTheResultNeedsConsent) {
 }
 
 TEST(ChangesTest, WeighWhatTheyMean) {
-  const auto expect = [](Weight weight, const std::string& key, const std::function<void(RunConfig&)>& change,
-                         RunConfig base = small_config(), bool has_batch_norm = true) {
+  const auto expect = [](Weight weight, const std::string& key, const std::function<void(ResolvedRun&)>& change,
+                         ResolvedRun base = small_config(), bool has_batch_norm = true) {
     const RunFacts before{.ranks = 2, .total_steps = 10, .has_batch_norm = has_batch_norm};
     const auto saved = state_of(base, before);
     change(base);
@@ -363,14 +363,14 @@ TEST(ChangesTest, WeighWhatTheyMean) {
   expect(Weight::shapes_result, "scheduler.name", [](auto& c) { c.scheduler.name = "step"; });
   expect(Weight::shapes_result, "optimizer.momentum",
          [](auto& c) { choose(c.optimizer, "momentum", SgdSettings{.momentum = 0.5}); });
-  RunConfig decaying = small_config();
+  ResolvedRun decaying = small_config();
   choose(decaying.scheduler, "step", StepSettings{});
   expect(
       Weight::shapes_result, "scheduler.step_size",
       [](auto& c) { choose(c.scheduler, "step", StepSettings{.step_size = 3}); }, decaying);
   expect(Weight::shown, "system.work_dir", [](auto& c) { c.system.work_dir = "./out"; });
   expect(Weight::shown, "train.epochs", [](auto& c) { c.train.epochs = 7; });
-  RunConfig cosine = small_config();
+  ResolvedRun cosine = small_config();
   cosine.scheduler.name = "cosine";
   expect(
       Weight::shapes_result, "train.epochs", [](auto& c) { c.train.epochs = 7; }, cosine);
@@ -378,13 +378,13 @@ TEST(ChangesTest, WeighWhatTheyMean) {
       Weight::shown, "train.steps", [](auto& c) { c.train.steps = 10; }, cosine);  // it ends there anyway
   expect(Weight::shapes_result, "parallel.sync_batch_norm", [](auto& c) { c.parallel.sync_batch_norm = true; });
   const auto saved = state_of(small_config());
-  RunConfig same = small_config();
+  ResolvedRun same = small_config();
   choose(same.optimizer, "momentum", SgdSettings{.momentum = 0.9});  // its default
   same.parallel.sync_batch_norm = true;                              // without batch norms
   same.checkpoint.resume = "some/file";
   same.cluster.worker_num = 8;
   EXPECT_TRUE(changes_to(saved, same).empty());
-  RunConfig global = small_config();
+  ResolvedRun global = small_config();
   global.parallel.mode = "semi_auto";
   expect_weight(Weight::shown, "parallel.mode", changes_to(saved, global));
 }
@@ -400,7 +400,7 @@ void describe(ConfigFields& fields, OfProgram& options) {
 
 TEST(ChangesTest, OptionsOfPartsShapeTheResultAndPathsDoNot) {
   const auto table = [](samples::TableOptions options) {
-    RunConfig config = small_config();
+    ResolvedRun config = small_config();
     choose(config.data, "csv", std::move(options));
     return config;
   };
@@ -422,7 +422,7 @@ TEST(ChangesTest, OptionsOfPartsShapeTheResultAndPathsDoNot) {
   expect_weight(Weight::shown, "data.train", with([](auto& o) { o.train = "moved/a.csv"; }));
   expect_weight(Weight::shown, "data.eval", with([](auto& o) { o.eval = "moved/b.csv"; }));
 
-  RunConfig gpt = small_config(), dropping = small_config();
+  ResolvedRun gpt = small_config(), dropping = small_config();
   gpt.model.name = dropping.model.name = "gpt";
   choose(dropping.model, "gpt", models::GptShape{.dropout = 0.1});
   const auto dropout = changes_to(state_of(gpt), dropping);
@@ -437,7 +437,7 @@ TEST(ChangesTest, OptionsOfPartsShapeTheResultAndPathsDoNot) {
   // A data set that a user's program brings.
   const auto parts = std::make_shared<Parts>(shipped_parts());
   parts->data.push_back({.name = "own", .options = PartOptions::of(OfProgram{})});
-  RunConfig own = config_with(parts);
+  ResolvedRun own({}, parts);
   own.model.name = "mlp";
   own.optimizer.lr = 0.1;
   choose(own.data, "own", OfProgram{});
@@ -452,8 +452,8 @@ TEST(ChangesTest, OptionsOfPartsShapeTheResultAndPathsDoNot) {
 
 TEST(ChangesTest, KeysOfAProgramShapeTheResult) {
   const auto with_width = [](const std::string& width) {
-    RunConfig config = small_config();
-    config.model.is_own = config.data.is_own = true;
+    ResolvedRun config = small_config();
+    config.has_own_model = config.has_own_data = true;
     config.program = make_section();
     config.program.entries.push_back({"width", make_scalar(width)});
     return config;
@@ -476,7 +476,7 @@ TEST(ChangesTest, OfOlderProgramsOnlyTheSettingsAreCompared) {
   auto saved = state_of(small_config());
   saved.configuration.clear();
   EXPECT_EQ(to_json(parse_run_state(to_json(saved))), to_json(saved));
-  RunConfig config = small_config();
+  ResolvedRun config = small_config();
   config.optimizer.lr = 3;
   EXPECT_TRUE(changes_to(saved, config).empty());
   config.train.accumulate = 2;

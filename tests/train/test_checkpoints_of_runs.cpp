@@ -25,13 +25,13 @@ using test::SmallRun;
 using test::write_old_checkpoint;
 
 // Adam has state of every kind: tensors that are divided, and a number that is not.
-RunConfig divided(const SmallRun& run, const std::string& name, int data_ranks, std::vector<std::string> more) {
+ResolvedRun divided(const SmallRun& run, const std::string& name, int data_ranks, std::vector<std::string> more) {
   more.insert(more.begin(), {"parallel.mode=semi_auto", "parallel.shard={\"*\": {data: 0}}", "optimizer.name=adam",
                              "optimizer.lr=0.01", "data.batch_size=" + std::to_string(8 / data_ranks)});
   return run.config(name, std::move(more));
 }
 
-RunConfig replicated(const SmallRun& run, const std::string& name, int ranks, std::vector<std::string> more) {
+ResolvedRun replicated(const SmallRun& run, const std::string& name, int ranks, std::vector<std::string> more) {
   more.insert(more.begin(),
               {"optimizer.name=adam", "optimizer.lr=0.01", "data.batch_size=" + std::to_string(8 / ranks)});
   return run.config(name, std::move(more));
@@ -127,7 +127,7 @@ struct Way {
   bool is_divided;
   std::vector<std::string> keys;
 
-  RunConfig config(const SmallRun& run, const std::string& work_dir, std::vector<std::string> more) const {
+  ResolvedRun config(const SmallRun& run, const std::string& work_dir, std::vector<std::string> more) const {
     more.insert(more.end(), keys.begin(), keys.end());
     return is_divided ? divided(run, work_dir, ranks, std::move(more))
                       : replicated(run, work_dir, ranks, std::move(more));

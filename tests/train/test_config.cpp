@@ -26,7 +26,7 @@ constexpr std::string_view kSmallest =
     "optimizer: {lr: 0.1}\n"
     "train: {epochs: 2}\n";
 
-RunConfig read(std::vector<std::string> overrides = {}) {
+ResolvedRun read(std::vector<std::string> overrides = {}) {
   return read_run_config(parse_config(kSmallest, "run.yaml", overrides));
 }
 
@@ -201,9 +201,11 @@ TEST(RunConfig, KeysOfOtherOptimizersAndSchedulesHaveNoEffect) {
       read({"optimizer.name=adam", "optimizer.momentum=null", "optimizer.nesterov=false",
             "optimizer.trust_coefficient=0.5", "optimizer.eps=1e-6", "scheduler.gamma=0.5", "scheduler.step_size=30"});
   EXPECT_EQ(config.optimizer.options.as<AdamSettings>().eps, 1e-6);
-  EXPECT_EQ(config.optimizer.unused, (std::vector<std::string>{"trust_coefficient: 0.5"}));
-  EXPECT_EQ(config.scheduler.unused, (std::vector<std::string>{"gamma: 0.5"}));  // 30 is the default
-  EXPECT_NE(config.origins.find("# no effect with scheduler.name constant: gamma: 0.5\n"), std::string::npos);
+  // 30 is the default of scheduler.step_size.
+  EXPECT_EQ(config.without_effect,
+            (std::vector<std::string>{"# no effect with optimizer.name adam: trust_coefficient: 0.5\n",
+                                      "# no effect with scheduler.name constant: gamma: 0.5\n"}));
+  EXPECT_NE(config.origins.find(config.without_effect.back()), std::string::npos);
   const auto text = print_config(config);
   EXPECT_NE(text.find("eps: 1e-06"), std::string::npos);
   for (const auto* unused : {"trust_coefficient", "gamma", "nesterov", "momentum"}) {
@@ -240,11 +242,11 @@ TEST(RunConfig, AnOptimizerOfTheUserChecksItsKeys) {
                               }});
   const auto shared = std::make_shared<const Parts>(std::move(parts));
   const auto read_with = [&](std::vector<std::string> overrides) {
-    return read_run_config(parse_config(kSmallest, "run.yaml", overrides), config_with(shared));
+    return read_run_config(parse_config(kSmallest, "run.yaml", overrides), ResolvedRun({}, shared));
   };
   const auto config = read_with({"optimizer.name=two_rates", "optimizer.slow=0.5", "optimizer.eps=1e-3"});
   EXPECT_EQ(config.optimizer.options.as<TwoRates>().slow, 0.5);
-  EXPECT_EQ(config.optimizer.unused, (std::vector<std::string>{"eps: 0.001"}));
+  EXPECT_EQ(config.without_effect, std::vector<std::string>{"# no effect with optimizer.name two_rates: eps: 0.001\n"});
   expect_error(ErrorKind::config, {"optimizer.slow 0.75 is above optimizer.fast 0.5"}, [&] {
     read_with({"optimizer.name=two_rates", "optimizer.slow=0.75"});
   });
@@ -267,7 +269,7 @@ TEST(RunConfig, PrintsWhatItReadsBack) {
 
 TEST(RunConfig, EveryKeyIsDocumentedOnce) {
   std::set<std::string> paths;
-  for (const auto& key : list_keys<RunConfig>()) {
+  for (const auto& key : list_keys<ResolvedRun>()) {
     EXPECT_TRUE(paths.insert(key.path).second) << key.path;
     EXPECT_FALSE(key.doc.empty()) << key.path;
   }

@@ -28,11 +28,11 @@ class DiskData : public testing::Test {
  protected:
   std::filesystem::path root() const { return folder_.path(); }
 
-  train::RunConfig config(const std::string& yaml, const std::string& name, std::vector<std::string> more = {}) const {
+  train::ResolvedRun config(const std::string& yaml, const std::string& name,
+                            std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"system.work_dir=" + (root() / name).string(), "parallel.backend=tcp",
                                "parallel.timeout_s=60", "parallel.start_timeout_s=60"});
-    return train::read_run_config(parse_config(yaml, "disk.yaml", more),
-                                  train::config_with(std::make_shared<const train::Parts>(train::shipped_parts())));
+    return train::read_run_config(parse_config(yaml, "disk.yaml", more), train::ResolvedRun());
   }
 
   nlohmann::json result(const std::string& name) const {

@@ -25,7 +25,7 @@ test::RankOptions with_fault(const std::string& order) {
 }
 
 /// Runs until a signal to the last rank, in a step, ends all of them after it.
-void run_until(int ranks, std::int64_t step, const RunConfig& config) {
+void run_until(int ranks, std::int64_t step, const ResolvedRun& config) {
   const auto order = fmt::format("rank={},step={},action=term", ranks - 1, step);
   test::expect_all_ok(test::rank_outcomes(ranks, with_fault(order), [&](test::Rank& rank) {
     auto world = rank.world();

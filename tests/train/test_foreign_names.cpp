@@ -16,7 +16,7 @@ data: {name: mnist, root: data}
 optimizer: {lr: 0.1}
 )";
 
-train::RunConfig config(std::string_view more, std::vector<std::string> overrides = {}) {
+train::ResolvedRun config(std::string_view more, std::vector<std::string> overrides = {}) {
   return train::read_run_config(parse_config(std::string(kYaml) + std::string(more), "run.yaml", overrides));
 }
 

@@ -28,7 +28,7 @@ class LanguageModel : public testing::Test {
  protected:
   LanguageModel() { write_text(folder_.path() / "text.txt", 300); }
 
-  train::RunConfig config(const std::string& name, std::vector<std::string> more = {}) const {
+  train::ResolvedRun config(const std::string& name, std::vector<std::string> more = {}) const {
     std::vector<std::string> keys = {"data.file=" + (folder_.path() / "text.txt").string(),
                                      "system.work_dir=" + (folder_.path() / name).string(),
                                      "model.layers=1",

@@ -92,7 +92,7 @@ ClassificationLoss loss_named(std::string_view name, const std::string& keys) {
       "{model: {name: mlp}, data: {name: mnist, root: x}, optimizer: {lr: 1}, train: {epochs: 1}, loss: {name: " +
           std::string(name) + ", " + keys + "}}",
       "loss.yaml");
-  const auto loss = read_run_config(config, config_with(nullptr)).loss;
+  const auto loss = read_run_config(config).loss;
   const auto parts = shipped_parts();
   return find_part(parts.losses, name)->make(loss);
 }
@@ -165,18 +165,18 @@ struct Quadratic : torch::nn::Module {
   at::Tensor w, frozen;
 };
 
-OptimizerConfig optimizer_config(std::string name) {
-  OptimizerConfig config;
-  config.name = std::move(name);
-  config.lr = 0.1;
-  return config;
+ResolvedRun run_with(std::string optimizer) {
+  ResolvedRun run;
+  run.optimizer.name = std::move(optimizer);
+  run.optimizer.lr = 0.1;
+  return run;
 }
 
 TEST(Optimizer, MomentumFollowsItsFormula) {
   Quadratic module;
-  auto config = optimizer_config("momentum");
-  config.weight_decay = 0.5;
-  const auto optimizer = make_optimizer(config, trainable_parameters(module));
+  auto run = run_with("momentum");
+  run.optimizer.weight_decay = 0.5;
+  const auto optimizer = make_optimizer(run, trainable_parameters(module));
   double w = 1.0, v = 0.0;
   for (int step = 0; step < 5; ++step) {
     module.backward();
@@ -190,7 +190,7 @@ TEST(Optimizer, MomentumFollowsItsFormula) {
 
 TEST(Optimizer, PlainSgdHasNoMomentum) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("sgd"), trainable_parameters(module));
+  const auto optimizer = make_optimizer(run_with("sgd"), trainable_parameters(module));
   for (int step = 0; step < 2; ++step) {
     module.backward();
     optimizer->step();
@@ -201,9 +201,9 @@ TEST(Optimizer, PlainSgdHasNoMomentum) {
 
 TEST(Optimizer, AdamWDecaysApartFromTheGradient) {
   Quadratic module;
-  auto config = optimizer_config("adamw");
-  config.weight_decay = 0.5;
-  const auto optimizer = make_optimizer(config, trainable_parameters(module));
+  auto run = run_with("adamw");
+  run.optimizer.weight_decay = 0.5;
+  const auto optimizer = make_optimizer(run, trainable_parameters(module));
   module.backward();
   optimizer->step();
   // After bias correction the first update is lr * sign(gradient); the decay comes before it.
@@ -212,7 +212,7 @@ TEST(Optimizer, AdamWDecaysApartFromTheGradient) {
 
 TEST(Optimizer, LearningRateIsSet) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("sgd"), trainable_parameters(module));
+  const auto optimizer = make_optimizer(run_with("sgd"), trainable_parameters(module));
   set_learning_rate(*optimizer, 0.5);
   module.backward();
   optimizer->step();
@@ -220,9 +220,9 @@ TEST(Optimizer, LearningRateIsSet) {
 }
 
 // What the parameters are after `steps` steps.
-std::vector<double> trained(const OptimizerConfig& config, int steps) {
+std::vector<double> trained(const ResolvedRun& run, int steps) {
   Quadratic module;
-  const auto optimizer = make_optimizer(config, trainable_parameters(module));
+  const auto optimizer = make_optimizer(run, trainable_parameters(module));
   for (int step = 0; step < steps; ++step) {
     module.backward();
     optimizer->step();
@@ -231,8 +231,8 @@ std::vector<double> trained(const OptimizerConfig& config, int steps) {
 }
 
 TEST(Optimizer, RmspropFollowsItsFormula) {
-  auto config = optimizer_config("rmsprop");
-  choose(config, "rmsprop", RmspropSettings{.alpha = 0.8, .momentum = 0.5, .centered = true});
+  auto run = run_with("rmsprop");
+  choose(run.optimizer, "rmsprop", RmspropSettings{.alpha = 0.8, .momentum = 0.5, .centered = true});
   double w = 1.0, square = 0, average = 0, v = 0;
   for (int step = 0; step < 5; ++step) {
     square = 0.8 * square + 0.2 * w * w;
@@ -240,26 +240,26 @@ TEST(Optimizer, RmspropFollowsItsFormula) {
     v = 0.5 * v + w / (std::sqrt(square - average * average) + 1e-8);
     w -= 0.1 * v;
   }
-  EXPECT_NEAR(trained(config, 5)[0], w, 1e-12);
+  EXPECT_NEAR(trained(run, 5)[0], w, 1e-12);
 }
 
 TEST(Optimizer, AdagradFollowsItsFormula) {
-  auto config = optimizer_config("adagrad");
-  choose(config, "adagrad", AdagradSettings{.lr_decay = 0.3, .initial_accumulator = 0.2});
+  auto run = run_with("adagrad");
+  choose(run.optimizer, "adagrad", AdagradSettings{.lr_decay = 0.3, .initial_accumulator = 0.2});
   double w = 1.0, sum = 0.2;
   for (int step = 0; step < 5; ++step) {
     sum += w * w;
     w -= 0.1 / (1 + 0.3 * step) * w / (std::sqrt(sum) + 1e-8);
   }
-  EXPECT_NEAR(trained(config, 5)[0], w, 1e-12);
+  EXPECT_NEAR(trained(run, 5)[0], w, 1e-12);
 }
 
 double norm(const std::vector<double>& v) { return std::hypot(v[0], v[1]); }
 
 TEST(Optimizer, LarsFollowsItsFormula) {
-  auto config = optimizer_config("lars");
-  choose(config, "lars", LarsSettings{.trust_coefficient = 0.5});
-  config.weight_decay = 0.25;
+  auto run = run_with("lars");
+  choose(run.optimizer, "lars", LarsSettings{.trust_coefficient = 0.5});
+  run.optimizer.weight_decay = 0.25;
   std::vector<double> w{1.0, -2.0}, v{0, 0};
   for (int step = 0; step < 5; ++step) {
     const double ratio = 0.5 * norm(w) / (norm(w) + 0.25 * norm(w) + 1e-8);  // the gradient is w
@@ -268,26 +268,26 @@ TEST(Optimizer, LarsFollowsItsFormula) {
       w[i] -= 0.1 * v[i];
     }
   }
-  const auto got = trained(config, 5);
+  const auto got = trained(run, 5);
   EXPECT_NEAR(got[0], w[0], 1e-12);
   EXPECT_NEAR(got[1], w[1], 1e-12);
 }
 
 TEST(Optimizer, LarsWithoutAdaptationIsMomentum) {
-  auto config = optimizer_config("lars");
-  config.weight_decay = 0.25;
-  choose(config, "lars", LarsSettings{.adapt_1d = false});
-  auto momentum = optimizer_config("momentum");
-  momentum.weight_decay = 0.25;
-  EXPECT_EQ(trained(config, 5), trained(momentum, 5));
+  auto run = run_with("lars");
+  run.optimizer.weight_decay = 0.25;
+  choose(run.optimizer, "lars", LarsSettings{.adapt_1d = false});
+  auto momentum = run_with("momentum");
+  momentum.optimizer.weight_decay = 0.25;
+  EXPECT_EQ(trained(run, 5), trained(momentum, 5));
 }
 
 // The largest norm of weights that counts is once above theirs, once below.
 TEST(Optimizer, LambFollowsItsFormula) {
   for (const double most : {10.0, 1.5}) {
-    auto config = optimizer_config("lamb");
-    config.weight_decay = 0.25;
-    choose(config, "lamb", LambSettings{.max_weight_norm = most});
+    auto run = run_with("lamb");
+    run.optimizer.weight_decay = 0.25;
+    choose(run.optimizer, "lamb", LambSettings{.max_weight_norm = most});
     std::vector<double> w{1.0, -2.0}, m{0, 0}, v{0, 0};
     for (int step = 1; step <= 5; ++step) {
       std::vector<double> u(2);
@@ -299,17 +299,17 @@ TEST(Optimizer, LambFollowsItsFormula) {
       const double ratio = std::min(norm(w), most) / norm(u);
       for (int i = 0; i < 2; ++i) w[i] -= 0.1 * ratio * u[i];
     }
-    const auto got = trained(config, 5);
+    const auto got = trained(run, 5);
     EXPECT_NEAR(got[0], w[0], 1e-12) << most;
     EXPECT_NEAR(got[1], w[1], 1e-12) << most;
   }
 }
 
 TEST(Optimizer, LambWithoutAdaptationIsAdamWithoutDecay) {
-  auto config = optimizer_config("lamb");
-  choose(config, "lamb", LambSettings{.adapt_1d = false});
-  const auto got = trained(config, 5);
-  const auto adam = trained(optimizer_config("adam"), 5);
+  auto run = run_with("lamb");
+  choose(run.optimizer, "lamb", LambSettings{.adapt_1d = false});
+  const auto got = trained(run, 5);
+  const auto adam = trained(run_with("adam"), 5);
   EXPECT_NEAR(got[0], adam[0], 1e-12);
   EXPECT_NEAR(got[1], adam[1], 1e-12);
 }
@@ -318,7 +318,7 @@ TEST(Optimizer, LambWithoutAdaptationIsAdamWithoutDecay) {
 TEST(Optimizer, TrustRatiosOfZerosAreOne) {
   for (const auto* name : {"lars", "lamb"}) {
     const auto weight = torch::zeros({2, 2}).requires_grad_();
-    const auto optimizer = make_optimizer(optimizer_config(name), {{"weight", weight}});
+    const auto optimizer = make_optimizer(run_with(name), {{"weight", weight}});
     weight.mutable_grad() = torch::zeros({2, 2});
     optimizer->step();
     EXPECT_TRUE(torch::equal(weight, torch::zeros({2, 2}))) << name;
@@ -339,9 +339,9 @@ TEST(Optimizer, MuonMakesUpdatesOfMatricesOrthogonal) {
   torch::manual_seed(3);
   for (const auto& [rows, columns] : {std::pair{6, 20}, std::pair{20, 6}}) {
     const auto weight = torch::zeros({rows, columns}).requires_grad_();
-    auto config = optimizer_config("muon");
-    config.lr = 1;
-    const auto optimizer = make_optimizer(config, {{"weight", weight}});
+    auto run = run_with("muon");
+    run.optimizer.lr = 1;
+    const auto optimizer = make_optimizer(run, {{"weight", weight}});
     weight.mutable_grad() = torch::randn({rows, columns});
     optimizer->step();
     const auto values = torch::linalg_svdvals(weight.detach() / std::sqrt(std::max(1.0, double(rows) / columns)));
@@ -355,10 +355,10 @@ TEST(Optimizer, MuonMakesUpdatesOfMatricesOrthogonal) {
 TEST(Optimizer, MuonUpdatesOtherParametersAsAdamW) {
   torch::manual_seed(3);
   const auto start_matrix = torch::randn({4, 3}), start_vector = torch::randn({5});
-  const auto trained = [&](OptimizerConfig config) {
+  const auto trained = [&](ResolvedRun run) {
     const auto matrix = start_matrix.clone().requires_grad_(), vector = start_vector.clone().requires_grad_();
-    config.weight_decay = 0.1;
-    const auto optimizer = make_optimizer(config, {{"embedding", matrix}, {"bias", vector}});
+    run.optimizer.weight_decay = 0.1;
+    const auto optimizer = make_optimizer(run, {{"embedding", matrix}, {"bias", vector}});
     for (int step = 0; step < 5; ++step) {
       matrix.mutable_grad() = matrix.detach() * 0.3;
       vector.mutable_grad() = vector.detach() * 0.3;
@@ -366,9 +366,9 @@ TEST(Optimizer, MuonUpdatesOtherParametersAsAdamW) {
     }
     return std::pair{matrix.detach(), vector.detach()};
   };
-  auto muon = optimizer_config("muon");
-  muon.groups = only_adamw("embedding");
-  const auto got = trained(muon), expected = trained(optimizer_config("adamw"));
+  auto muon = run_with("muon");
+  muon.optimizer.groups = only_adamw("embedding");
+  const auto got = trained(muon), expected = trained(run_with("adamw"));
   EXPECT_TRUE(torch::allclose(got.first, expected.first, 1e-6, 1e-7));
   EXPECT_TRUE(torch::allclose(got.second, expected.second, 1e-6, 1e-7));
 }
@@ -406,7 +406,7 @@ class SavedDrifts final : public Drifts, public OptimizerMemory {
 };
 
 template <typename Class>
-OptimizerConfig config_of_part() {
+ResolvedRun run_with_part() {
   auto parts = shipped_parts();
   parts.optimizers.push_back({.name = "own",
                               .make = [](const std::vector<at::Tensor>& parameters,
@@ -414,9 +414,9 @@ OptimizerConfig config_of_part() {
                                 return std::make_unique<Class>(parameters);
                               },
                               .elementwise = true});
-  auto config = optimizer_config("own");
-  config.parts = std::make_shared<const Parts>(std::move(parts));
-  return config;
+  auto run = run_with("own");
+  run.parts = std::make_shared<const Parts>(std::move(parts));
+  return run;
 }
 
 // Its state would be missing in checkpoints, of whole parameters as of pieces.
@@ -424,20 +424,20 @@ TEST(OptimizerState, OfAnUnknownClassIsRefusedBeforeTraining) {
   Quadratic module;
   const auto parameters = trainable_parameters(module);
   const std::initializer_list<std::string_view> words = {"Drifts", "OptimizerMemory"};
-  expect_error(ErrorKind::unsupported, words, [&] { make_optimizer(config_of_part<Drifts>(), parameters); });
+  expect_error(ErrorKind::unsupported, words, [&] { make_optimizer(run_with_part<Drifts>(), parameters); });
   expect_error(ErrorKind::unsupported, words, [&] {
-    make_optimizer(config_of_part<Drifts>(), parameters, {torch::zeros({1}), torch::zeros({1})}, {0, 0});
+    make_optimizer(run_with_part<Drifts>(), parameters, {torch::zeros({1}), torch::zeros({1})}, {0, 0});
   });
 }
 
 TEST(OptimizerState, IsCarriedByAClassOfItsOwn) {
   Quadratic module;
   const auto parameters = trainable_parameters(module);
-  const auto optimizer = make_optimizer(config_of_part<SavedDrifts>(), parameters);
+  const auto optimizer = make_optimizer(run_with_part<SavedDrifts>(), parameters);
   optimizer->step();
   EXPECT_EQ(remembered_tensors(*optimizer), std::vector<std::string>{"drift"});
   const auto state = optimizer_state(*optimizer, parameters);
-  const auto resumed = make_optimizer(config_of_part<SavedDrifts>(), parameters);
+  const auto resumed = make_optimizer(run_with_part<SavedDrifts>(), parameters);
   load_optimizer_state(*resumed, parameters, state);
   EXPECT_EQ(sha256_of(optimizer_state(*resumed, parameters)), sha256_of(state));
   expect_error(ErrorKind::data, {"w.momentum_buffer", "no place"}, [&] {
@@ -448,10 +448,10 @@ TEST(OptimizerState, IsCarriedByAClassOfItsOwn) {
 // A matrix that was AdamW's has its moments in the checkpoint, and no momentum.
 TEST(OptimizerState, OfMuonIsThatOfItsGroup) {
   const NamedParameters parameters{{"weight", torch::ones({2, 2}).requires_grad_()}};
-  auto config = optimizer_config("muon");
-  const auto muon = make_optimizer(config, parameters);
-  config.groups = only_adamw("weight");
-  const auto adamw = make_optimizer(config, parameters);
+  auto run = run_with("muon");
+  const auto muon = make_optimizer(run, parameters);
+  run.optimizer.groups = only_adamw("weight");
+  const auto adamw = make_optimizer(run, parameters);
   parameters.front().second.mutable_grad() = torch::ones({2, 2});
   adamw->step();
   const auto state = optimizer_state(*adamw, parameters);
@@ -463,13 +463,13 @@ TEST(OptimizerState, OfMuonIsThatOfItsGroup) {
 // Momentum that a run turns on when it goes on begins at zero.
 TEST(OptimizerState, OfRmspropMayLackWhatIsNew) {
   Quadratic module;
-  auto config = optimizer_config("rmsprop");
-  const auto before = make_optimizer(config, trainable_parameters(module));
+  auto run = run_with("rmsprop");
+  const auto before = make_optimizer(run, trainable_parameters(module));
   module.backward();
   before->step();
   const auto state = optimizer_state(*before, trainable_parameters(module));
-  choose(config, "rmsprop", RmspropSettings{.momentum = 0.9, .centered = true});
-  const auto after = make_optimizer(config, trainable_parameters(module));
+  choose(run.optimizer, "rmsprop", RmspropSettings{.momentum = 0.9, .centered = true});
+  const auto after = make_optimizer(run, trainable_parameters(module));
   load_optimizer_state(*after, trainable_parameters(module), state);
   const auto loaded = optimizer_state(*after, trainable_parameters(module));
   EXPECT_TRUE(torch::equal(loaded.at("w.momentum_buffer"), torch::zeros({2}, torch::kDouble)));
@@ -479,14 +479,14 @@ TEST(OptimizerState, OfRmspropMayLackWhatIsNew) {
 
 TEST(OptimizerState, OfAdagradIsNoneBeforeTheFirstUpdate) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("adagrad"), trainable_parameters(module));
+  const auto optimizer = make_optimizer(run_with("adagrad"), trainable_parameters(module));
   EXPECT_TRUE(optimizer_state(*optimizer, trainable_parameters(module)).empty());
 }
 
 class GoesOn : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoesOn, BitForBit) {
-  const auto config = optimizer_config(GetParam());
+  const auto run = run_with(GetParam());
   const auto steps = [](torch::optim::Optimizer& optimizer, Quadratic& module) {
     for (int step = 0; step < 3; ++step) {
       module.backward();
@@ -494,12 +494,12 @@ TEST_P(GoesOn, BitForBit) {
     }
   };
   Quadratic first;
-  const auto optimizer = make_optimizer(config, trainable_parameters(first));
+  const auto optimizer = make_optimizer(run, trainable_parameters(first));
   steps(*optimizer, first);
 
   Quadratic second;
   load_module_state(second, module_state(first));
-  const auto resumed = make_optimizer(config, trainable_parameters(second));
+  const auto resumed = make_optimizer(run, trainable_parameters(second));
   load_optimizer_state(*resumed, trainable_parameters(second),
                        optimizer_state(*optimizer, trainable_parameters(first)));
   steps(*optimizer, first);
@@ -516,7 +516,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoesOn,
 
 TEST(OptimizerStateErrors, NameWhatDoesNotFit) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("momentum"), trainable_parameters(module));
+  const auto optimizer = make_optimizer(run_with("momentum"), trainable_parameters(module));
   expect_error(ErrorKind::data, {"w.momentum_buffer", "3", "2"}, [&] {
     load_optimizer_state(*optimizer, trainable_parameters(module), {{"w.momentum_buffer", torch::zeros({3})}});
   });

@@ -85,7 +85,7 @@ train::Program line_program() {
 
 class OverflowOnPurpose : public testing::Test {
  protected:
-  train::RunConfig config(const std::string& name, std::vector<std::string> more) const {
+  train::ResolvedRun config(const std::string& name, std::vector<std::string> more) const {
     std::vector<std::string> keys = {"system.work_dir=" + (folder_.path() / name).string(),
                                      "data.global_batch_size=4",
                                      "data.shuffle=false",

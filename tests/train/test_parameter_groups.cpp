@@ -23,8 +23,8 @@ constexpr std::string_view kGroupsRun =
     "optimizer: {lr: 0.1, weight_decay: 0.5}\n"
     "train: {epochs: 2}\n";
 
-OptimizerConfig read_optimizer(std::vector<std::string> overrides) {
-  return read_run_config(parse_config(kGroupsRun, "run.yaml", overrides)).optimizer;
+ResolvedRun grouped_run(std::vector<std::string> overrides) {
+  return read_run_config(parse_config(kGroupsRun, "run.yaml", overrides));
 }
 
 /// A convolution with a bias, a batch norm, a linear layer, and a loose vector.
@@ -46,7 +46,7 @@ NamedParameters some_parameters() {
 std::map<std::string, ParameterSettings> settings(const std::vector<std::string>& overrides) {
   std::map<std::string, ParameterSettings> by_name;
   const auto parameters = some_parameters();
-  const auto all = settings_of(read_optimizer(overrides), parameters);
+  const auto all = settings_of(grouped_run(overrides), parameters);
   for (std::size_t i = 0; i < all.size(); ++i) by_name[parameters[i].first] = all[i];
   return by_name;
 }
@@ -86,7 +86,7 @@ TEST(ParameterGroups, AGroupsOwnWeightDecayCountsBeforeNoDecay) {
 
 TEST(ParameterGroups, MistakesAreNamed) {
   const auto expect = [](const std::string& groups, std::initializer_list<std::string_view> words) {
-    expect_error(ErrorKind::config, words, [&] { read_optimizer({"optimizer.groups=" + groups}); });
+    expect_error(ErrorKind::config, words, [&] { grouped_run({"optimizer.groups=" + groups}); });
   };
   expect("{match: fc.*}", {"optimizer.groups", "a list"});
   expect("[fc.*]", {"optimizer.groups[0]", "lr_factor"});
@@ -109,7 +109,7 @@ TEST_P(EachOptimizer, UpdatesGroupsWithTheirSettings) {
     auto options = overrides;
     options.push_back("optimizer.name=" + GetParam());
     const auto parameters = some_parameters();
-    const auto optimizer = make_optimizer(read_optimizer(options), parameters);
+    const auto optimizer = make_optimizer(grouped_run(options), parameters);
     set_learning_rate(*optimizer, 0.2);
     for (int i = 0; i < 2; ++i) {
       for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = parameter.detach() * 0.3;
@@ -137,8 +137,8 @@ INSTANTIATE_TEST_SUITE_P(All, EachOptimizer,
 
 TEST(ParameterGroups, OfPiecesAreThoseOfTheirParameters) {
   const auto parameters = some_parameters();
-  const auto config = read_optimizer({"optimizer.name=sgd", "optimizer.no_decay=[norms, biases]",
-                                      "optimizer.groups=[{match: fc.weight, lr_factor: 10}]"});
+  const auto config = grouped_run({"optimizer.name=sgd", "optimizer.no_decay=[norms, biases]",
+                                   "optimizer.groups=[{match: fc.weight, lr_factor: 10}]"});
   // Two pieces of the fully connected layer's weight, and its bias: all of one dimension.
   const std::vector<at::Tensor> pieces{torch::ones({5}), torch::ones({3}), torch::ones({4})};
   const auto optimizer = make_optimizer(config, parameters, pieces, {4, 4, 5});
@@ -149,18 +149,18 @@ TEST(ParameterGroups, OfPiecesAreThoseOfTheirParameters) {
   EXPECT_NEAR(pieces[1][0].item<double>(), 1 - 0.1 * 1.5, 1e-6);
   EXPECT_NEAR(pieces[2][0].item<double>(), 1 - 0.01, 1e-6);
   expect_error(ErrorKind::config, {"lamb", "pieces"}, [&] {
-    make_optimizer(read_optimizer({"optimizer.name=lamb"}), parameters, pieces, {4, 4, 5});
+    make_optimizer(grouped_run({"optimizer.name=lamb"}), parameters, pieces, {4, 4, 5});
   });
 }
 
 TEST(ParameterGroups, AreDescribed) {
-  EXPECT_EQ(describe_groups(read_optimizer({}), some_parameters()), "");
-  EXPECT_EQ(describe_groups(
-                read_optimizer({"optimizer.no_decay=[biases]", "optimizer.groups=[{match: scale, lr_factor: 0.1}]"}),
-                some_parameters()),
-            "# learning rate x 1, weight decay 0.5: 3 parameter(s) with 16 numbers, conv.weight, ...\n"
-            "# learning rate x 1, weight decay 0: 3 parameter(s) with 8 numbers, conv.bias, ...\n"
-            "# learning rate x 0.1, weight decay 0.5: 1 parameter(s) with 3 numbers, scale\n");
+  EXPECT_EQ(describe_groups(grouped_run({}), some_parameters()), "");
+  EXPECT_EQ(
+      describe_groups(grouped_run({"optimizer.no_decay=[biases]", "optimizer.groups=[{match: scale, lr_factor: 0.1}]"}),
+                      some_parameters()),
+      "# learning rate x 1, weight decay 0.5: 3 parameter(s) with 16 numbers, conv.weight, ...\n"
+      "# learning rate x 1, weight decay 0: 3 parameter(s) with 8 numbers, conv.bias, ...\n"
+      "# learning rate x 0.1, weight decay 0.5: 1 parameter(s) with 3 numbers, scale\n");
 }
 
 models::Classifier resnet() {

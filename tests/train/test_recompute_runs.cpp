@@ -20,7 +20,7 @@ class RecomputeInRuns : public testing::Test {
     for (int i = 0; i < 300; ++i) out << "word" << i % 17 << (i % 5 == 0 ? ".\n" : " ");
   }
 
-  train::RunConfig gpt(const std::string& name, std::vector<std::string> more) const {
+  train::ResolvedRun gpt(const std::string& name, std::vector<std::string> more) const {
     std::vector<std::string> keys = {"data.file=" + (folder_.path() / "text.txt").string(),
                                      "system.work_dir=" + (folder_.path() / name).string(),
                                      "model={name: gpt, layers: 2, heads: 2, width: 32, context: 16, dropout: 0.2}",

@@ -265,7 +265,7 @@ TEST(Resume, AFullDiskUnderCheckpointsIsAWarningAndTheResultIsThere) {
 
 /// One rank's run with a work_dir on a disk that has no room for its weights, whose error has these words; `then` comes
 /// after it, with the path of what fills the disk.
-void train_without_room_for_weights(const RunConfig& config, std::initializer_list<std::string_view> words,
+void train_without_room_for_weights(const ResolvedRun& config, std::initializer_list<std::string_view> words,
                                     const std::function<void(const World&, const fs::path& filler)>& then) {
   fs::create_directory(config.system.work_dir);
   const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {

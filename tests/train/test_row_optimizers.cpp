@@ -16,9 +16,9 @@ namespace {
 
 using test::expect_error;
 
-OptimizerConfig optimizer_of(const std::string& section) {
+ResolvedRun run_with_section(const std::string& section) {
   const auto text = "model: {name: mlp}\ndata: {name: mnist, root: data}\ntrain: {epochs: 1}\noptimizer: " + section;
-  return read_run_config(parse_config(text, "run.yaml")).optimizer;
+  return read_run_config(parse_config(text, "run.yaml"));
 }
 
 NamedParameters tables() {
@@ -43,7 +43,7 @@ void set_gradients(const NamedParameters& parameters, int step, bool sparse) {
   }
 }
 
-NamedParameters after_steps(const OptimizerConfig& config, int steps, bool sparse) {
+NamedParameters after_steps(const ResolvedRun& config, int steps, bool sparse) {
   const auto parameters = tables();
   const auto optimizer = make_optimizer(config, parameters);
   for (int step = 0; step < steps; ++step) {
@@ -62,7 +62,7 @@ TEST(RowOptimizers, WithDenseGradientsAreLibtorchs) {
       {"{name: lazy_adagrad, lr: 0.1, initial_accumulator: 0.1}", "{name: adagrad, lr: 0.1, initial_accumulator: 0.1}"},
       {"{name: lazy_adam, lr: 0.1, betas: [0.8, 0.99]}", "{name: adam, lr: 0.1, betas: [0.8, 0.99]}"}};
   for (const auto& [own, theirs] : pairs) {
-    const auto a = after_steps(optimizer_of(own), 6, false), b = after_steps(optimizer_of(theirs), 6, false);
+    const auto a = after_steps(run_with_section(own), 6, false), b = after_steps(run_with_section(theirs), 6, false);
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_TRUE(torch::allclose(a[i].second, b[i].second, 1e-5, 1e-6)) << own << " " << a[i].first;
     }
@@ -72,7 +72,7 @@ TEST(RowOptimizers, WithDenseGradientsAreLibtorchs) {
 TEST(RowOptimizers, ReadAndWriteTheRowsOfTheStepOnly) {
   for (const std::string name : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
     SCOPED_TRACE(name);
-    const auto before = tables(), after = after_steps(optimizer_of("{name: " + name + ", lr: 0.1}"), 3, true);
+    const auto before = tables(), after = after_steps(run_with_section("{name: " + name + ", lr: 0.1}"), 3, true);
     for (std::int64_t row = 0; row < 20; ++row) {
       const bool touched = row == 3 || row == 11 || (row >= 5 && row < 8);
       EXPECT_EQ(torch::equal(before[1].second[row], after[1].second[row]), !touched) << row;
@@ -80,14 +80,14 @@ TEST(RowOptimizers, ReadAndWriteTheRowsOfTheStepOnly) {
   }
   // A row that all steps touch is updated as if its gradients were dense.
   for (const std::string name : {"lazy_momentum", "lazy_adam", "ftrl"}) {
-    const auto config = optimizer_of("{name: " + name + ", lr: 0.1}");
+    const auto config = run_with_section("{name: " + name + ", lr: 0.1}");
     const auto rows = after_steps(config, 3, true), whole = after_steps(config, 3, false);
     EXPECT_TRUE(torch::allclose(rows[1].second[3], whole[1].second[3], 1e-6, 1e-7)) << name;
     EXPECT_TRUE(torch::equal(rows[2].second, whole[2].second)) << name;
   }
   // Those that leave weights alone which got a zero are the same for all rows.
   for (const std::string name : {"lazy_sgd", "lazy_adagrad"}) {
-    const auto config = optimizer_of("{name: " + name + ", lr: 0.1}");
+    const auto config = run_with_section("{name: " + name + ", lr: 0.1}");
     const auto rows = after_steps(config, 3, true), whole = after_steps(config, 3, false);
     EXPECT_TRUE(torch::equal(rows[1].second, whole[1].second)) << name;
   }
@@ -97,10 +97,10 @@ constexpr const char* kMixed =
     "{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl, lr: 0.5, l1: 0.01, l2: 0.02}]}";
 
 TEST(RowOptimizers, MixInGroups) {
-  const auto mixed = after_steps(optimizer_of(kMixed), 4, true);
-  const auto adam = after_steps(optimizer_of("{name: lazy_adam, lr: 0.1}"), 4, true);
+  const auto mixed = after_steps(run_with_section(kMixed), 4, true);
+  const auto adam = after_steps(run_with_section("{name: lazy_adam, lr: 0.1}"), 4, true);
   const auto parameters = tables();
-  const auto ftrl = make_optimizer(optimizer_of("{name: ftrl, lr: 0.5, l1: 0.01, l2: 0.02}"), parameters);
+  const auto ftrl = make_optimizer(run_with_section("{name: ftrl, lr: 0.5, l1: 0.01, l2: 0.02}"), parameters);
   for (int step = 0; step < 4; ++step) {
     set_gradients(parameters, step, true);
     set_learning_rate(*ftrl, 5 * (0.1 / (1 + step)));  // lr: 0.5 is five times the scheduled rate
@@ -112,7 +112,7 @@ TEST(RowOptimizers, MixInGroups) {
 }
 
 TEST(RowOptimizers, GoOnFromASavedState) {
-  const auto config = optimizer_of(kMixed);
+  const auto config = run_with_section(kMixed);
   const auto expected = after_steps(config, 6, true);
   const auto parameters = tables();
   NamedTensors state;
@@ -142,15 +142,16 @@ TEST(RowOptimizers, GoOnFromASavedState) {
 
 TEST(RowOptimizers, RefuseWhatTheyCannotDo) {
   expect_error(ErrorKind::config, {"optimizer.groups", "another family"}, [] {
-    make_optimizer(optimizer_of("{name: adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl}]}"), tables());
+    make_optimizer(run_with_section("{name: adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl}]}"), tables());
   });
   expect_error(ErrorKind::config, {"optimizer.groups[0].name", "'ftlr'", "ftrl"},
-               [] { optimizer_of("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftlr}]}"); });
+               [] { run_with_section("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftlr}]}"); });
   expect_error(ErrorKind::config, {"lr and lr_factor"}, [] {
-    optimizer_of("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], lr: 1, lr_factor: 2}]}");
+    run_with_section("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], lr: 1, lr_factor: 2}]}");
   });
-  expect_error(ErrorKind::config, {"optimizer.groups[0]", "l3"},
-               [] { optimizer_of("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl, l3: 1}]}"); });
+  expect_error(ErrorKind::config, {"optimizer.groups[0]", "l3"}, [] {
+    run_with_section("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl, l3: 1}]}");
+  });
   expect_error(ErrorKind::config, {"lazy_adam", "semi_auto", "parallel.mode=data_parallel"}, [] {
     read_run_config(
         parse_config("model: {name: mlp}\ndata: {name: mnist, root: data}\ntrain: {epochs: 1}\n"
@@ -158,7 +159,7 @@ TEST(RowOptimizers, RefuseWhatTheyCannotDo) {
                      "run.yaml"));
   });
   NamedParameters doubles{{"w", torch::randn({3}, torch::kDouble).requires_grad_()}};
-  const auto optimizer = make_optimizer(optimizer_of("{name: lazy_sgd, lr: 0.1}"), doubles);
+  const auto optimizer = make_optimizer(run_with_section("{name: lazy_sgd, lr: 0.1}"), doubles);
   doubles[0].second.mutable_grad() = torch::ones({3}, torch::kDouble);
   expect_error(ErrorKind::unsupported, {"float32"}, [&] { optimizer->step(); });
 }

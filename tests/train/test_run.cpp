@@ -180,7 +180,7 @@ struct Unregistered : torch::nn::Module {
   at::Tensor forward(const at::Tensor& pictures) { return layer->forward(pictures.flatten(1)); }
 };
 
-std::vector<test::Outcome> run_of(const RunConfig& config, const Program& program) {
+std::vector<test::Outcome> run_of(const ResolvedRun& config, const Program& program) {
   return test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     auto world = rank.world();
     world.rendezvous = Rendezvous::alone;
@@ -279,12 +279,13 @@ TEST(Run, EvaluationThatIsNotDescribedSeesPicturesAsTrainingDoes) {
   mnist().run(1, mnist().config("eval_given"));
   mnist().run(1, mnist().config("eval_left_out", {"data.eval_transforms=null"}));
   EXPECT_EQ(mnist().result("eval_left_out")["eval_loss"], mnist().result("eval_given")["eval_loss"]);
-  auto config = mnist().config("eval_by_chance", {"data.eval_transforms=null"}).data;
-  ASSERT_EQ(config.train_transforms.items.size(), 2u);
+  auto config = mnist().config("eval_by_chance", {"data.eval_transforms=null"});
+  auto& steps = config.data.train_transforms.items;
+  ASSERT_EQ(steps.size(), 2u);
   ConfigNode flip;
   flip.kind = ConfigNode::Kind::scalar;
   flip.scalar = "random_horizontal_flip";
-  config.train_transforms.items.insert(config.train_transforms.items.begin(), flip);
+  steps.insert(steps.begin(), flip);
   const auto text = [&](data::Split split) { return transforms_of(config, split, data_part(config).shape).text; };
   EXPECT_NE(text(data::Split::train).find("random_horizontal_flip"), std::string::npos);
   EXPECT_EQ(text(data::Split::test).find("random_horizontal_flip"), std::string::npos);

@@ -25,8 +25,8 @@ void expect_same_losses(const SmallRun& run, const std::string& got, const std::
 }
 
 /// The global batch is 8 pictures in all of these, as in SmallRun::config on one rank.
-train::RunConfig semi_auto(const SmallRun& run, const std::string& name, int data_ranks,
-                           std::vector<std::string> overrides) {
+train::ResolvedRun semi_auto(const SmallRun& run, const std::string& name, int data_ranks,
+                             std::vector<std::string> overrides) {
   overrides.emplace_back("parallel.mode=semi_auto");
   overrides.emplace_back("data.batch_size=" + std::to_string(8 / data_ranks));
   return run.config(name, std::move(overrides));

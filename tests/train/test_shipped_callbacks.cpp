@@ -33,7 +33,7 @@ class ShippedCallbacks : public testing::TestWithParam<std::pair<int, std::strin
  protected:
   int ranks() const { return GetParam().first; }
   std::string named(const std::string& name) const { return fmt::format("{}_{}_{}", name, ranks(), GetParam().second); }
-  RunConfig config(const std::string& name, std::vector<std::string> overrides) const {
+  ResolvedRun config(const std::string& name, std::vector<std::string> overrides) const {
     overrides.push_back("parallel.mode=" + GetParam().second);
     return mnist().config(named(name), std::move(overrides));
   }

@@ -30,7 +30,7 @@ void expect_losses_of(const SmallRun& run, const std::string& got, const std::st
 using Keys = std::vector<std::string>;
 
 /// Eight pictures in a step, whatever the layout.
-train::RunConfig run_as(const SmallRun& run, const std::string& name, const std::string& mode, Keys keys) {
+train::ResolvedRun run_as(const SmallRun& run, const std::string& name, const std::string& mode, Keys keys) {
   keys.insert(keys.end(),
               {"parallel.mode=" + mode, "data.batch_size=null", "data.global_batch_size=8", "train.steps=6"});
   return run.config(name, std::move(keys));

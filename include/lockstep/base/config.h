@@ -181,6 +181,13 @@ class ConfigFields {
     leave();
   }
 
+  /// The same for keys that depend on more than one struct: `describe_keys` describes them.
+  void section(std::string_view key, const std::function<void(ConfigFields&)>& describe_keys, std::string_view doc) {
+    if (!enter(key, doc)) return;
+    describe_keys(*this);
+    leave();
+  }
+
   /// A nested struct that may be absent: it is present when its key is given (even with an empty section), and absent
   /// when the key is missing or `null`.
   template <typename T>
@@ -226,8 +233,9 @@ class PartOptions {
   PartOptions() = default;
 
   template <typename T>
-  static PartOptions of(T defaults) {
+  static PartOptions of(T defaults, std::string part = "") {
     PartOptions options;
+    options.part_ = std::move(part);
     options.value_ = std::move(defaults);
     options.visit_ = [](ConfigFields& fields, std::any& value) { describe(fields, std::any_cast<T&>(value)); };
     return options;
@@ -249,11 +257,20 @@ class PartOptions {
     return std::any_cast<const T&>(value_);
   }
 
+  /// The name of the part that has these keys; empty for the defaults that a part declares.
+  const std::string& part() const { return part_; }
+  PartOptions named(std::string part) const {
+    PartOptions options = *this;
+    options.part_ = std::move(part);
+    return options;
+  }
+
   void visit(ConfigFields& fields) {
     if (visit_) visit_(fields, value_);
   }
 
  private:
+  std::string part_;
   std::any value_;
   std::function<void(ConfigFields&, std::any&)> visit_;
 };

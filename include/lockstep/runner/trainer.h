@@ -17,10 +17,10 @@
 //   }
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/task.h>
 #include <lockstep/world/world.h>
@@ -51,9 +51,11 @@ class Trainer {
   /// Parts that are empty in `program`, and all settings, are taken from `config`: one of them must have model and
   /// data. `world`: the world of this process, if the program has it (spawn()).
   explicit Trainer(train::Program program, train::RunConfig config = {}, std::optional<World> world = std::nullopt);
+  /// The same with a configuration that was read: load_run_config(), parse_run_config().
+  Trainer(train::Program program, train::ResolvedRun run, std::optional<World> world = std::nullopt);
 
   /// For programs with a command line (run_program.h in the source). `make` is called in ranks only.
-  Trainer(std::function<train::Program()> make, train::RunConfig config, const runner::ProgramStart& start);
+  Trainer(std::function<train::Program()> make, train::ResolvedRun run, const runner::ProgramStart& start);
 
   ~Trainer();
   Trainer(Trainer&&) noexcept;

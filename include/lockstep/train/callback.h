@@ -2,9 +2,9 @@
 // checkpoint or an evaluation.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +33,7 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
-  virtual const RunConfig& config() const = 0;
+  virtual const ResolvedRun& config() const = 0;
   virtual const Group& group() const = 0;
   /// The module that is trained. In parallel.mode semi_auto and auto its tensors are global (docs/global.md). A
   /// callback that changes it on some ranks only ends the run: replicas must stay equal.
@@ -103,7 +103,7 @@ class Callback {
 
   /// Error(config) if the options contradict the configuration. Called before the run, for callbacks.use also when a
   /// configuration is read (--dry-run).
-  virtual void check(const RunConfig&) const {}
+  virtual void check(const ResolvedRun&) const {}
   /// The outputs. A run in which two callbacks, or a callback and the run itself, write to the same path is rejected
   /// when `check` is called.
   virtual std::vector<OwnPath> own_paths() const { return {}; }

@@ -19,19 +19,9 @@
 #include <string>
 #include <vector>
 
-namespace at {
-class Tensor;
-}
-namespace torch::optim {
-class Optimizer;
-}
-
 namespace lockstep::train {
 
-struct Parts;
-
-/// Makes an optimizer of these parameters, or of pieces of them.
-using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
+struct ResolvedRun;
 
 /// The section `system`: where and how each rank runs (docs/configuration.md#system).
 struct SystemConfig {
@@ -57,10 +47,7 @@ struct SystemConfig {
 /// The section `parallel.wrapper`: how the model is wrapped, in MMEngine's words; sets parallel.mode and buffers
 /// (docs/configuration.md#wrapper).
 struct WrapperConfig {
-  std::shared_ptr<const Parts> parts{};  ///< no key: the wrappers (parts.h)
-  PartOptions options{};                 ///< the keys of the wrapper `type`; choose() of parts.h sets them
-  std::string options_of{};              ///< no key: the wrapper that has those
-  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other wrappers have, with values
+  PartOptions options{};  ///< the keys of the wrapper `type`; choose() of parts.h sets them
   /// data_parallel, separate: parallel.mode data_parallel; fully_sharded: semi_auto with parameters, gradients and
   /// optimizer divided over all ranks (ZeRO stage 3); empty: as parallel.mode says. Allowed: '', data_parallel,
   /// separate, fully_sharded, MMDistributedDataParallel, MMSeparateDistributedDataParallel, MMFullyShardedDataParallel.
@@ -166,10 +153,7 @@ struct ParallelConfig {
 
 /// The section `model`: what is trained (docs/configuration.md#model).
 struct ModelConfig {
-  bool is_own = false;  ///< no key: a program brings the model (program.h), and `name` is its own name for it
-  std::shared_ptr<const Parts> parts{};  ///< no key: the models (parts.h)
-  PartOptions options{};                 ///< the keys that only the model `name` has
-  std::string options_of{};              ///< no key: the model that has those
+  PartOptions options{};  ///< the keys that only the model `name` has
   /// the network. Required.
   std::string name;
   /// outputs of the last layer. Allowed: from 1 to 1000000000.
@@ -202,9 +186,7 @@ struct ModelConfig {
 
 /// The section `loss`: what is minimized (docs/configuration.md#loss).
 struct LossConfig {
-  std::shared_ptr<const Parts> parts{};  ///< no key: the losses (parts.h)
-  PartOptions options{};                 ///< the keys that only the loss `name` has
-  std::string options_of{};              ///< no key: the loss that has those
+  PartOptions options{};  ///< the keys that only the loss `name` has
   /// cross_entropy_expand: the same value, built of primitive operations.
   std::string name = "cross_entropy";
   /// share of the target spread over all classes. Allowed: at least 0 and below 1.
@@ -213,19 +195,14 @@ struct LossConfig {
 
 /// The section `task` of models that are not classifiers of pictures: what is computed from a batch, and measured.
 struct TaskConfig {
-  std::shared_ptr<const Parts> parts{};  ///< no key: the tasks (parts.h)
-  PartOptions options{};                 ///< the keys of the task `name`
-  std::string options_of{};              ///< no key: the task that has those
+  PartOptions options{};  ///< the keys of the task `name`
   /// empty: the model's own.
   std::string name;
 };
 
 /// The section `data`: what it is trained on (docs/configuration.md#data).
 struct DataConfig {
-  bool is_own = false;                   ///< no key: a program brings the data
-  std::shared_ptr<const Parts> parts{};  ///< no key: the data sets (parts.h)
-  PartOptions options{};                 ///< the keys that only the data set `name` has
-  std::string options_of{};              ///< no key: the data set that has those
+  PartOptions options{};  ///< the keys that only the data set `name` has
   /// the data set. Required.
   std::string name;
   /// folder with the data set's files. Required.
@@ -256,11 +233,7 @@ struct DataConfig {
 
 /// The section `optimizer`: how weights are updated (docs/configuration.md#optimizer).
 struct OptimizerConfig {
-  std::shared_ptr<const Parts> parts{};  ///< no key: the optimizers (parts.h)
-  PartOptions options{};                 ///< the keys of the optimizer `name`; choose() of parts.h sets them
-  std::string options_of{};              ///< no key: the optimizer that has those
-  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other optimizers have, with values
-  OptimizerFactory factory{};            ///< no key: a program's own (program.h); `name` is that of its class then
+  PartOptions options{};  ///< the keys of the optimizer `name`; choose() of parts.h sets them
   /// the update rule.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
@@ -279,10 +252,7 @@ struct OptimizerConfig {
 
 /// The section `scheduler`: how the learning rate changes (docs/configuration.md#scheduler).
 struct SchedulerConfig {
-  std::shared_ptr<const Parts> parts{};  ///< no key: the schedules (parts.h)
-  PartOptions options{};                 ///< the keys of the schedule `name`; choose() of parts.h sets them
-  std::string options_of{};              ///< no key: the schedule that has those
-  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other schedules have, with values
+  PartOptions options{};  ///< the keys of the schedule `name`; choose() of parts.h sets them
   /// how the learning rate changes.
   std::string name = "constant";
   /// epochs of linear rise at the start. Allowed: from 0 to 1000000000.
@@ -367,7 +337,6 @@ struct CallbacksConfig {
   bool loss_curve = true;
   /// event files in tensorboard/ for TensorBoard: evaluations, and what metrics.jsonl has.
   bool tensorboard = false;
-  std::shared_ptr<const Parts> parts{};  ///< no key: the callbacks that `use` can name (parts.h)
   /// list of further callbacks with their keys, e.g. [ema, early_stopping: {metric: accuracy, patience: 3}]
   /// (docs/callbacks.md).
   ConfigNode use;
@@ -392,29 +361,12 @@ struct RunConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   CallbacksConfig callbacks;
-  ConfigNode program;     ///< keys of the program that brings the model, which reads them itself
-  std::string origins{};  ///< no key: lines of comments that say which of several files gives which keys
-  ConfigNode given{};     ///< no key: what was read, with its places in files, for messages
+  ConfigNode program;  ///< keys of the program that brings the model, which reads them itself
+
+  RunConfig() = default;
+  /// The values alone would lose the parts that they name; take a ResolvedRun, or a reference.
+  RunConfig(const ResolvedRun&) = delete;
+  RunConfig& operator=(const ResolvedRun&) = delete;
 };
-
-/// Reads the YAML file `path` over its bases (base/config.h), applies the overrides ("train.epochs=3", the value
-/// is YAML too) in their order, and checks the result. Absent keys keep their defaults. Error(config) with the file and
-/// the line of each mistake: text that is not YAML, unknown keys, wrong types, values out of range, missing required
-/// keys, keys that contradict each other.
-RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-
-/// The same with these parts (parts.h) instead of those that Lockstep brings.
-RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                          std::shared_ptr<const Parts> parts);
-
-/// The configuration of a program that brings model, task and data itself: `defaults`, changed by the file, if there is
-/// one, and then by the overrides. It has no keys for what the program brings; model.name, data.name and data.root are
-/// free. Errors as above.
-RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
-                              std::span<const std::string> overrides = {});
-
-/// Checks the rules between keys (each key's own range is checked when a file is read). Error(config) naming the keys,
-/// their values and the fix. Reads no file.
-void check_run_config(const RunConfig& config);
 
 }  // namespace lockstep::train

@@ -3,8 +3,8 @@
 // those of parts (parts.h). Not thread-safe beside other uses of the optimizer.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstddef>
 #include <memory>
@@ -44,19 +44,17 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   with a factory: its result; optimizer.groups and no_decay have no effect
 ///   lars, lamb, muon: the papers' (train/optimizer/lars.cpp, lamb.cpp, muon.cpp in the source have the formulas); they
 ///                   need whole parameters, which may be global tensors
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
-                                                        const NamedParameters& parameters);
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ResolvedRun& run, const NamedParameters& parameters);
 
 /// The same for pieces of the parameters, which are updated in their place (ParameterShards): `owners` has the index of
 /// the parameter of each piece. Error(config) for optimizers that are not elementwise, such as lars.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
-                                                        const NamedParameters& parameters,
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ResolvedRun& run, const NamedParameters& parameters,
                                                         const std::vector<at::Tensor>& pieces,
                                                         const std::vector<std::size_t>& owners);
 
-/// The configuration of an optimizer that the program made: optimizer.name from its class, and optimizer.lr, if not
-/// given, from its first parameter group. Error(unsupported) for an optimizer whose state cannot be saved.
-OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory factory);
+/// Gives the run an optimizer that its program makes: optimizer.name is that of its class, and optimizer.lr, if not
+/// given, that of its first parameter group. Error(unsupported) for an optimizer whose state cannot be saved.
+void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory);
 
 /// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did
 /// not make.

@@ -20,8 +20,8 @@
 #include <lockstep/samples/dataset.h>
 #include <lockstep/samples/transform.h>
 #include <lockstep/train/callback.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
 
 #include <cstdint>
@@ -243,12 +243,11 @@ const Part* find_part(const std::vector<Part>& parts, std::string_view name) {
   return nullptr;
 }
 
-/// Sets the part of a section (RunConfig::optimizer, for example) and its options, like a configuration file:
+/// Sets the part of a section (ResolvedRun::optimizer, for example) and its options, like a configuration file:
 /// choose(config.optimizer, "adamw", AdamSettings{.betas = {0.9, 0.95}}).
 template <typename Section, typename Options>
 void choose(Section& section, std::string name, Options options) {
-  section.options = PartOptions::of(std::move(options));
-  section.options_of = name;
+  section.options = PartOptions::of(std::move(options), name);
   if constexpr (requires { section.type; }) {
     section.type = std::move(name);  // a wrapper
   } else {

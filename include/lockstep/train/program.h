@@ -4,7 +4,7 @@
 #include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/callback.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
 
 #include <functional>
@@ -104,20 +104,19 @@ struct Program {
 
 /// The program of a configuration that names its model and data: pictures, classified, or parts (parts.h).
 /// Error(config) when evaluation's transforms make other pictures than training's.
-Program configured_program(const RunConfig& config);
+Program configured_program(const ResolvedRun& config);
 
-/// `config` with the values of such a program: the sections that the program replaces and, if it makes the optimizer,
-/// optimizer.name, optimizer.lr (unless given) and the factory. Error(unsupported) for an optimizer whose
-/// state cannot be saved.
-RunConfig config_of(const Program& program, RunConfig config);
+/// `run` with what such a program brings: its model and data and, if it makes the optimizer, optimizer.name,
+/// optimizer.lr (unless given) and the factory. Error(unsupported) for an optimizer whose state cannot be saved.
+ResolvedRun resolved_for(const Program& program, ResolvedRun run);
 
 /// The defaults changed by a YAML text, for a program with these parts, and then by `overrides`
 /// ("train.epochs=3") as load_run_config() does. Errors as that, with the lines of the text.
-RunConfig parse_run_config(const std::string& yaml, const Program& program = {},
-                           std::span<const std::string> overrides = {});
+ResolvedRun parse_run_config(const std::string& yaml, const Program& program = {},
+                             std::span<const std::string> overrides = {});
 
-/// The program with its empty parts from a configuration that config_of() made. Error(config) naming what is missing
+/// The program with its empty parts from a run that resolved_for() made. Error(config) naming what is missing
 /// if the program has only some of model, task and data, and the others cannot be made without them.
-Program complete_program(Program program, const RunConfig& config);
+Program complete_program(Program program, const ResolvedRun& config);
 
 }  // namespace lockstep::train

@@ -25,7 +25,7 @@ constexpr std::size_t kTogether = 64;  // words of one forward pass
 WordReader::WordReader(const std::filesystem::path& config, const std::string& weights)
     : config_(train::load_measured_config(
           config, {}, weights, std::make_shared<const train::Parts>(with_ocr_parts(train::shipped_parts())))),
-      transform_(train::transforms_of(config_.data, data::Split::test).steps) {
+      transform_(train::transforms_of(config_, data::Split::test).steps) {
   const auto program = train::configured_program(config_);
   model_ = program.model();
   task_ = program.task;

@@ -30,7 +30,7 @@ class WordReader {
   std::vector<Read> read(const std::vector<cv::Mat>& words) const;
 
  private:
-  train::RunConfig config_;
+  train::ResolvedRun config_;
   samples::Transform transform_;
   std::shared_ptr<torch::nn::Module> model_;
   std::shared_ptr<train::Task> task_;

@@ -3,10 +3,10 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ class BestCheckpoints final : public Callback {
 
   std::string name() const override { return "best_checkpoints"; }
   int priority() const override { return kLate; }
-  void check(const RunConfig& config) const override { options_.choice.require_possible(config); }
+  void check(const ResolvedRun& config) const override { options_.choice.require_possible(config); }
   std::vector<OwnPath> own_paths() const override { return {{options_.folder, "folder"}}; }
 
   void before_run(RunView& run) override {
@@ -141,13 +141,13 @@ class BestCheckpoints final : public Callback {
 
 }  // namespace
 
-CallbackPart best_checkpoints_part() {
-  return {.name = "best_checkpoints",
-          .doc = "keeps the checkpoints of the best evaluations by a metric",
-          .options = PartOptions::of(BestCheckpointsOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<BestCheckpoints>(options.as<BestCheckpointsOptions>());
-          }};
+void add_best_checkpoints(Parts& parts) {
+  parts.callbacks.push_back({.name = "best_checkpoints",
+                             .doc = "keeps the checkpoints of the best evaluations by a metric",
+                             .options = PartOptions::of(BestCheckpointsOptions{}),
+                             .make = [](const PartOptions& options) {
+                               return std::make_unique<BestCheckpoints>(options.as<BestCheckpointsOptions>());
+                             }});
 }
 
 }  // namespace lockstep::train

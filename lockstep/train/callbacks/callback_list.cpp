@@ -1,5 +1,4 @@
-// The list of the built-in callback parts; callbacks from the items of callbacks.use: part, options, check, and then
-// the refusal of a second writer to a path.
+// Callbacks from the items of callbacks.use: part, options, check, and then the refusal of a second writer to a path.
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
@@ -37,8 +36,8 @@ std::filesystem::path whole(const std::filesystem::path& path) {
 }
 
 /// nullptr if the part makes no callback.
-std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string& path, const RunConfig& config) {
-  const auto& parts = parts_or_shipped(config.callbacks.parts).callbacks;
+std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string& path, const ResolvedRun& config) {
+  const auto& parts = config.parts->callbacks;
   const auto* part = find_part(parts, item.name);
   if (part == nullptr) {
     const auto names = names_of(parts);
@@ -62,7 +61,7 @@ std::unique_ptr<Callback> made_of(const NamedArguments& item, const std::string&
 class OwnPaths {
  public:
   /// Starts with the files and folders of the run itself.
-  explicit OwnPaths(const RunConfig& config) : work_dir_(config.system.work_dir) {
+  explicit OwnPaths(const ResolvedRun& config) : work_dir_(config.system.work_dir) {
     for (const auto& path : paths_of_run(config)) owners_.emplace(whole(path), "the run itself");
   }
 
@@ -88,12 +87,7 @@ class OwnPaths {
 
 }  // namespace
 
-std::vector<CallbackPart> shipped_callbacks() {
-  return {early_stopping_part(), best_checkpoints_part(), weight_average_part(), learning_rate_log_part(),
-          gradient_norms_part(), tensorboard_part(),      profiler_part()};
-}
-
-Callbacks make_used_callbacks(const RunConfig& config, Callbacks of_program) {
+Callbacks make_used_callbacks(const ResolvedRun& config, Callbacks of_program) {
   auto callbacks = std::move(of_program);
   OwnPaths paths(config);
   for (const auto& callback : callbacks) {

@@ -1,26 +1,14 @@
-// The callbacks that Lockstep brings as parts, and the callbacks of a run: those of the program and of callbacks.use.
+// The callbacks of a run: those of the program and of callbacks.use.
 #pragma once
 
 #include <lockstep/train/callback.h>
 #include <lockstep/train/parts.h>
 
-#include <vector>
-
 namespace lockstep::train {
-
-CallbackPart early_stopping_part();
-CallbackPart best_checkpoints_part();
-CallbackPart weight_average_part();
-CallbackPart learning_rate_log_part();
-CallbackPart gradient_norms_part();
-CallbackPart tensorboard_part();
-CallbackPart profiler_part();
-
-std::vector<CallbackPart> shipped_callbacks();
 
 /// The callbacks of the program, which are `of_program`, and those that callbacks.use names. Error(config) with the
 /// place in the file for unknown names and options, an item that is given twice, the errors of Callback::check, and two
 /// callbacks, or a callback and the run, that write to the same path (Callback::own_paths).
-Callbacks make_used_callbacks(const RunConfig& config, Callbacks of_program = {});
+Callbacks make_used_callbacks(const ResolvedRun& config, Callbacks of_program = {});
 
 }  // namespace lockstep::train

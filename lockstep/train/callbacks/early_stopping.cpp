@@ -1,6 +1,6 @@
 // Early stopping: the end of a run when a metric has not improved for some evaluations.
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/metric_choice.h>
+#include <lockstep/train/parts.h>
 
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ class EarlyStopping final : public Callback {
 
   std::string name() const override { return "early_stopping"; }
   int priority() const override { return kLate; }
-  void check(const RunConfig& config) const override { options_.choice.require_possible(config); }
+  void check(const ResolvedRun& config) const override { options_.choice.require_possible(config); }
 
   void before_run(RunView& run) override {
     require_evaluations(run, name());
@@ -64,13 +64,13 @@ class EarlyStopping final : public Callback {
 
 }  // namespace
 
-CallbackPart early_stopping_part() {
-  return {.name = "early_stopping",
-          .doc = "ends the run when a metric has not improved for some evaluations",
-          .options = PartOptions::of(EarlyStoppingOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<EarlyStopping>(options.as<EarlyStoppingOptions>());
-          }};
+void add_early_stopping(Parts& parts) {
+  parts.callbacks.push_back({.name = "early_stopping",
+                             .doc = "ends the run when a metric has not improved for some evaluations",
+                             .options = PartOptions::of(EarlyStoppingOptions{}),
+                             .make = [](const PartOptions& options) {
+                               return std::make_unique<EarlyStopping>(options.as<EarlyStoppingOptions>());
+                             }});
 }
 
 }  // namespace lockstep::train

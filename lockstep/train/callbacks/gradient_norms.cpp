@@ -2,9 +2,9 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/run_files.h>
+#include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 
@@ -72,13 +72,13 @@ class GradientNorms final : public Callback {
 
 }  // namespace
 
-CallbackPart gradient_norms_part() {
-  return {.name = "gradient_norms",
-          .doc = "writes the norm of all gradients to gradient_norms.jsonl",
-          .options = PartOptions::of(GradientNormsOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<GradientNorms>(options.as<GradientNormsOptions>());
-          }};
+void add_gradient_norms(Parts& parts) {
+  parts.callbacks.push_back({.name = "gradient_norms",
+                             .doc = "writes the norm of all gradients to gradient_norms.jsonl",
+                             .options = PartOptions::of(GradientNormsOptions{}),
+                             .make = [](const PartOptions& options) {
+                               return std::make_unique<GradientNorms>(options.as<GradientNormsOptions>());
+                             }});
 }
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
 // The learning rate in the log and on the console.
-#include <lockstep/train/callbacks/callback_list.h>
+#include <lockstep/train/parts.h>
 
 #include <fmt/format.h>
 
@@ -34,13 +34,13 @@ class LearningRateLog final : public Callback {
 
 }  // namespace
 
-CallbackPart learning_rate_log_part() {
-  return {.name = "lr_log",
-          .doc = "shows the learning rate",
-          .options = PartOptions::of(LearningRateLogOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<LearningRateLog>(options.as<LearningRateLogOptions>());
-          }};
+void add_learning_rate_log(Parts& parts) {
+  parts.callbacks.push_back({.name = "lr_log",
+                             .doc = "shows the learning rate",
+                             .options = PartOptions::of(LearningRateLogOptions{}),
+                             .make = [](const PartOptions& options) {
+                               return std::make_unique<LearningRateLog>(options.as<LearningRateLogOptions>());
+                             }});
 }
 
 }  // namespace lockstep::train

@@ -23,7 +23,7 @@ namespace {
 
 }  // namespace
 
-void MetricChoice::require_possible(const RunConfig& config) const {
+void MetricChoice::require_possible(const ResolvedRun& config) const {
   const auto names = value_names(config);
   if (!names || std::ranges::any_of(*names, [this](const auto& name) { return fits(metric, name); })) return;
   fail_without(metric, *names);
@@ -31,9 +31,9 @@ void MetricChoice::require_possible(const RunConfig& config) const {
 
 void require_evaluations(const RunView& run, std::string_view callback) {
   if (run.evaluation_data() != nullptr) return;
-  const auto& data = run.config().data;
+  const auto& config = run.config();
   std::string keys;
-  const auto* part = data.is_own ? nullptr : find_part(parts_or_shipped(data.parts).data, data.name);
+  const auto* part = config.has_own_data ? nullptr : find_part(config.parts->data, config.data.name);
   if (part != nullptr) {
     for (const auto& key :
          list_fields([options = part->options](ConfigFields& fields) mutable { options.visit(fields); })) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ struct MetricChoice {
   bool wants_max() const;
   /// Error(config) for a metric that no evaluation of this run will have. No error where the names are unknown before
   /// an evaluation: with a task or metrics that do not declare their names.
-  void require_possible(const RunConfig& config) const;
+  void require_possible(const ResolvedRun& config) const;
   /// Error(config) that lists the available metrics when the task has no such metric.
   double of(const Evaluation& evaluation) const;
   /// Whether `value` is better than `than` by more than `min_delta`. NaN is never better, and everything is better than

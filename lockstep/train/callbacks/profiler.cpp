@@ -7,8 +7,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/viewers/trace_file.h>
 
@@ -242,11 +242,12 @@ class Profiler final : public Callback {
 
 }  // namespace
 
-CallbackPart profiler_part() {
-  return {.name = "profiler",
-          .doc = "draws some steps and their collectives on all ranks as trace.json",
-          .options = PartOptions::of(ProfilerOptions{}),
-          .make = [](const PartOptions& options) { return std::make_unique<Profiler>(options.as<ProfilerOptions>()); }};
+void add_profiler(Parts& parts) {
+  parts.callbacks.push_back(
+      {.name = "profiler",
+       .doc = "draws some steps and their collectives on all ranks as trace.json",
+       .options = PartOptions::of(ProfilerOptions{}),
+       .make = [](const PartOptions& options) { return std::make_unique<Profiler>(options.as<ProfilerOptions>()); }});
 }
 
 }  // namespace lockstep::train

@@ -2,10 +2,10 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/tensorboard.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 
 #include <torch/torch.h>
@@ -121,13 +121,14 @@ class TensorBoardPart final : public Callback {
 
 }  // namespace
 
-CallbackPart tensorboard_part() {
-  return {.name = "tensorboard",
-          .doc = "event files for TensorBoard: curves, histograms of weights and gradients, training pictures",
-          .options = PartOptions::of(TensorBoardOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<TensorBoardPart>(options.as<TensorBoardOptions>());
-          }};
+void add_tensorboard(Parts& parts) {
+  parts.callbacks.push_back(
+      {.name = "tensorboard",
+       .doc = "event files for TensorBoard: curves, histograms of weights and gradients, training pictures",
+       .options = PartOptions::of(TensorBoardOptions{}),
+       .make = [](const PartOptions& options) {
+         return std::make_unique<TensorBoardPart>(options.as<TensorBoardOptions>());
+       }});
 }
 
 }  // namespace lockstep::train

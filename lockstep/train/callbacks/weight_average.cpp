@@ -5,8 +5,8 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
 
@@ -102,13 +102,14 @@ class WeightAverage final : public Callback {
 
 }  // namespace
 
-CallbackPart weight_average_part() {
-  return {.name = kAverageCallback,
-          .doc = "an exponential moving average of the weights, evaluated and left as ema.safetensors",
-          .options = PartOptions::of(WeightAverageOptions{}),
-          .make = [](const PartOptions& options) {
-            return std::make_unique<WeightAverage>(options.as<WeightAverageOptions>());
-          }};
+void add_weight_average(Parts& parts) {
+  parts.callbacks.push_back(
+      {.name = kAverageCallback,
+       .doc = "an exponential moving average of the weights, evaluated and left as ema.safetensors",
+       .options = PartOptions::of(WeightAverageOptions{}),
+       .make = [](const PartOptions& options) {
+         return std::make_unique<WeightAverage>(options.as<WeightAverageOptions>());
+       }});
 }
 
 }  // namespace lockstep::train

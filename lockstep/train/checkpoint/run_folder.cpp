@@ -46,11 +46,11 @@ fs::file_time_type written_at(const fs::path& path) {
 
 constexpr const char* kTableData = "csv";
 
-const samples::TableOptions& table_options(const RunConfig& config) {
+const samples::TableOptions& table_options(const ResolvedRun& config) {
   return config.data.options.as<samples::TableOptions>();
 }
 
-RunConfig with_options(RunConfig config, samples::TableOptions options) {
+ResolvedRun with_options(ResolvedRun config, samples::TableOptions options) {
   config.data.options = PartOptions::of(std::move(options));
   return config;
 }
@@ -94,10 +94,10 @@ fs::path checkpoint_of_run(const fs::path& path) {
   return newest_checkpoint(path).value_or(path / kFinalWeights);
 }
 
-std::vector<std::string> class_names(const RunConfig& config, const Program& program) {
+std::vector<std::string> class_names(const ResolvedRun& config, const Program& program) {
   const auto formats = data::dataset_formats();
   const auto format = std::ranges::find(formats, config.data.name, &data::DatasetFormat::name);
-  if (!config.data.is_own && format != formats.end()) {
+  if (!config.has_own_data && format != formats.end()) {
     std::vector<std::string> names;
     std::istringstream words{std::string(format->class_names)};
     for (std::string word; words >> word;) names.push_back(word);
@@ -146,8 +146,8 @@ void require_same_classes(const std::vector<std::string>& learned, const std::ve
        learned.size(), found.size(), at, shown(learned), shown(found));
 }
 
-bool has_table(const RunConfig& config) {
-  return !config.data.is_own && config.data.name == kTableData && config.data.options_of == kTableData;
+bool has_table(const ResolvedRun& config) {
+  return !config.has_own_data && config.data.name == kTableData && config.data.options.part() == kTableData;
 }
 
 std::string table_of_run(const std::filesystem::path& weights) {
@@ -159,7 +159,7 @@ std::string table_of_run(const std::filesystem::path& weights) {
   return *text;
 }
 
-std::string table_of_training(const RunConfig& config) {
+std::string table_of_training(const ResolvedRun& config) {
   if (!has_table(config)) return {};
   try {
     return samples::text_of(samples::learn_table(table_options(config)));
@@ -173,7 +173,7 @@ std::string difference_of_tables(const std::string& then, const std::string& now
                                      samples::table_statistics_in(now, "data.train"));
 }
 
-RunConfig with_table(RunConfig config, const std::string& table) {
+ResolvedRun with_table(ResolvedRun config, const std::string& table) {
   if (table.empty() || !has_table(config)) return config;
   auto options = table_options(config);
   options.statistics =
@@ -181,16 +181,16 @@ RunConfig with_table(RunConfig config, const std::string& table) {
   return with_options(std::move(config), std::move(options));
 }
 
-bool reads_as_learned(const RunConfig& config) { return has_table(config) && table_options(config).statistics; }
+bool reads_as_learned(const ResolvedRun& config) { return has_table(config) && table_options(config).statistics; }
 
-RunConfig without_targets(RunConfig config) {
+ResolvedRun without_targets(ResolvedRun config) {
   if (!has_table(config)) return config;
   auto options = table_options(config);
   options.needs_targets = false;
   return with_options(std::move(config), std::move(options));
 }
 
-Program with_data_of(Program program, const RunConfig& config) {
+Program with_data_of(Program program, const ResolvedRun& config) {
   if (!program.is_configured || !has_table(config)) return program;
   auto again = configured_program(config);
   program.data = std::move(again.data);
@@ -200,7 +200,7 @@ Program with_data_of(Program program, const RunConfig& config) {
   return program;
 }
 
-std::optional<std::string> advice_on_targets(const RunConfig& config, const std::optional<Evaluation>& evaluation) {
+std::optional<std::string> advice_on_targets(const ResolvedRun& config, const std::optional<Evaluation>& evaluation) {
   constexpr double kLarge = 10, kFarBelow = -0.5;
   if (!evaluation || !has_table(config)) return std::nullopt;
   const auto& options = table_options(config);

@@ -2,9 +2,9 @@
 // classes, and the statistics of the table with which the run was trained.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
 #include <optional>
@@ -29,7 +29,7 @@ std::filesystem::path checkpoint_of_run(const std::filesystem::path& path);
 
 /// The names for the configuration's data: those of its format, or of its training data. Empty if there are none, or
 /// the data cannot be read. Never throws Error.
-std::vector<std::string> class_names(const RunConfig& config, const Program& program);
+std::vector<std::string> class_names(const ResolvedRun& config, const Program& program);
 
 /// The names that a run has learned, from its folder: the folder of this file of weights or checkpoint, or one of the
 /// two folders above it. Empty if there are none. Error(data) if the file is damaged.
@@ -43,7 +43,7 @@ void require_same_classes(const std::vector<std::string>& learned, const std::ve
 std::string classes_text(const std::vector<std::string>& names);
 
 /// Whether the data is a table in a file, whose statistics determine the features.
-bool has_table(const RunConfig& config);
+bool has_table(const ResolvedRun& config);
 
 /// The content of table.json in the folder of this file of weights or checkpoint, or in one of the two folders above
 /// it; empty: there is none.
@@ -51,7 +51,7 @@ std::string table_of_run(const std::filesystem::path& weights);
 
 /// The statistics of the current training file, in the same form. Empty if the data is not a table, or cannot be read;
 /// the reader of the data reports that.
-std::string table_of_training(const RunConfig& config);
+std::string table_of_training(const ResolvedRun& config);
 
 /// The difference of two such texts, "column area: mean 3 then, 4 now"; empty: they are equal. Error(data) for a
 /// damaged text.
@@ -59,16 +59,16 @@ std::string difference_of_tables(const std::string& then, const std::string& now
 
 /// The configuration with these statistics, and a program that reads its data with them; unchanged if the text is
 /// empty.
-RunConfig with_table(RunConfig config, const std::string& table);
+ResolvedRun with_table(ResolvedRun config, const std::string& table);
 /// Whether the configuration has such statistics.
-bool reads_as_learned(const RunConfig& config);
-Program with_data_of(Program program, const RunConfig& config);
+bool reads_as_learned(const ResolvedRun& config);
+Program with_data_of(Program program, const ResolvedRun& config);
 
 /// The configuration for predictions: files may lack the targets.
-RunConfig without_targets(RunConfig config);
+ResolvedRun without_targets(ResolvedRun config);
 
 /// Advice for a regression whose predictions are worse than the mean of the targets, because the targets are large and
 /// not scaled.
-std::optional<std::string> advice_on_targets(const RunConfig& config, const std::optional<Evaluation>& evaluation);
+std::optional<std::string> advice_on_targets(const ResolvedRun& config, const std::optional<Evaluation>& evaluation);
 
 }  // namespace lockstep::train

@@ -113,7 +113,7 @@ RunState parse_run_state(std::string_view json) {
   }
 }
 
-Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples) {
+Settings run_settings(const ResolvedRun& config, int shares, std::int64_t train_samples) {
   return {{"system.seed", std::to_string(config.system.seed)},
           {"model.name", config.model.name},
           {"data.name", config.data.name},
@@ -126,7 +126,7 @@ Settings run_settings(const RunConfig& config, int shares, std::int64_t train_sa
           {"optimizer.name", config.optimizer.name}};
 }
 
-std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
+std::optional<ResumePoint> find_resume_point(const ResolvedRun& config, const Group& group) {
   return state::find_resume_point(checkpoint_folder_of(config), config.checkpoint.resume, group);
 }
 

@@ -3,9 +3,9 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/state/resume.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <map>
@@ -49,12 +49,12 @@ RunState parse_run_state(std::string_view json);
 /// The settings that must not change between the parts of one run, because its position or its tensors depend on them:
 /// seeds, data set, order, global batch (`shares` ranks load different samples), accumulation, model, and kind of
 /// optimizer. changes.h lists the settings that need the user's consent to change.
-Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples);
+Settings run_settings(const ResolvedRun& config, int shares, std::int64_t train_samples);
 
 /// The key of the global batch in these settings.
 inline constexpr std::string_view kGlobalBatch = "global batch (data.batch_size x ranks)";
 
 /// Follows checkpoint.resume (state/resume.h): the record of the point is a RunState.
-std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
+std::optional<ResumePoint> find_resume_point(const ResolvedRun& config, const Group& group);
 
 }  // namespace lockstep::train

@@ -50,7 +50,7 @@ bool is_used(std::string_view key, const Settings& run) {
 /// The keys that every run has; all others belong to parts, or to a program.
 std::vector<std::string> common_keys() {
   std::vector<std::string> keys{std::string(kRanks)};
-  for (const auto& each : list_keys<RunConfig>()) keys.push_back(each.path);
+  for (const auto& each : list_keys<ResolvedRun>()) keys.push_back(each.path);
   return keys;
 }
 
@@ -117,7 +117,7 @@ struct Allowed {
   }
 };
 
-Allowed allowed_changes(const RunConfig& config) {
+Allowed allowed_changes(const ResolvedRun& config) {
   const auto& node = config.checkpoint.allow_changes;
   const auto wrong = [&node](const std::string& found) {
     throw Error(ErrorKind::config, "config",
@@ -174,7 +174,7 @@ std::string how_to_have_servers(const std::vector<Change>& changes) {
 }
 
 /// Advice on how to keep the batch on another number of ranks; empty if the difference is another one.
-std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfig& config) {
+std::string how_to_be_elastic(const std::vector<Change>& changes, const ResolvedRun& config) {
   const auto batch = std::ranges::find_if(changes, [](const Change& change) { return change.key == kGlobalBatch; });
   if (batch == changes.end() || config.data.global_batch_size) return "";
   return fmt::format(
@@ -186,7 +186,7 @@ std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfi
 
 }  // namespace
 
-Settings all_settings(const RunConfig& config) {
+Settings all_settings(const ResolvedRun& config) {
   Settings settings;
   for (const auto& section : parse_config(print_config(config), "configuration").root.entries) {
     for (const auto& [name, value] : section.value.entries) {
@@ -208,8 +208,8 @@ bool is_about_rendezvous(std::string_view key) {
   return key.starts_with("cluster.") || is_one_of(key, kNodes);
 }
 
-Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) {
-  RunConfig counted = config;
+Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts) {
+  ResolvedRun counted = config;
   const auto& mode = config.parallel.mode;
   if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
   Settings recorded = all_settings(counted);
@@ -227,7 +227,7 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) 
 }
 
 std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration,
-                                 const RunConfig& config) {
+                                 const ResolvedRun& config) {
   const KnownKeys known{.common = common_keys(),
                         .paths = path_keys([copy = config](ConfigFields& fields) mutable { describe(fields, copy); })};
   std::vector<Change> changes;
@@ -254,7 +254,7 @@ bool shapes_result(const std::vector<Change>& changes) {
   return std::ranges::any_of(changes, [](const Change& change) { return change.weight != Weight::shown; });
 }
 
-void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin) {
+void require_allowed(const std::vector<Change>& changes, const ResolvedRun& config, std::string_view origin) {
   const auto allowed = allowed_changes(config);
   const auto is_fixed = [](const Change& change) { return change.weight == Weight::fixed; };
   const auto is_refused = [&](const Change& change) {
@@ -284,6 +284,6 @@ void require_allowed(const std::vector<Change>& changes, const RunConfig& config
        origin, kWasIs, lines_of(changes, is_refused), others(is_refused), fmt::join(keys, ","));
 }
 
-void check_allowed_changes(const RunConfig& config) { allowed_changes(config); }
+void check_allowed_changes(const ResolvedRun& config) { allowed_changes(config); }
 
 }  // namespace lockstep::train

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <string>
@@ -33,27 +33,27 @@ struct RunFacts {
 };
 
 /// Every key of a configuration, "section.name", with its value as YAML.
-Settings all_settings(const RunConfig& config);
+Settings all_settings(const ResolvedRun& config);
 
 /// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
 bool is_about_rendezvous(std::string_view key);
 
 /// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
 /// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
-Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
+Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts);
 
 /// The differences, by severity, the most severe first. `settings` and `configuration` are those of this run; a
 /// checkpoint without a recorded configuration is compared only by its settings. Additional keys of parts and programs
 /// shape the result, except for paths (a_path()) of `config`, which is this run's: a file may move.
 std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration,
-                                 const RunConfig& config);
+                                 const ResolvedRun& config);
 
 /// Error(config) naming all differences with both values when one is fixed, or shapes the result and is not listed in
 /// checkpoint.allow_changes. `origin` names the checkpoint that the run continues.
-void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin);
+void require_allowed(const std::vector<Change>& changes, const ResolvedRun& config, std::string_view origin);
 
 /// checkpoint.allow_changes: Error(config) unless it is true, false, null, a key or section, or a list of those.
-void check_allowed_changes(const RunConfig& config);
+void check_allowed_changes(const ResolvedRun& config);
 
 /// "optimizer.lr: 0.1 -> 0.2"
 std::string describe(const Change& change);

@@ -48,26 +48,27 @@ void check_length(const TrainConfig& train) {
 
 /// The rules of the part that a section names.
 template <typename Section, typename Part>
-void check_part(const Section& section, std::vector<Part> Parts::*list) {
-  const auto* part = find_part(parts_or_shipped(section.parts).*list, section.name);
+void check_part(const Section& section, const std::vector<Part>& parts) {
+  const auto* part = find_part(parts, section.name);
   if (part == nullptr || !part->check) return;
   Section own = section;
   own.options = options_of(section, *part);
   part->check(own);
 }
 
-void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer) {
+void check_scheduler(const ResolvedRun& config) {
+  const auto& scheduler = config.scheduler;
   if (scheduler.warmup_epochs > 0 && scheduler.warmup_steps > 0) {
     contradiction("scheduler.warmup_epochs is {} and scheduler.warmup_steps is {}; give one of them",
                   scheduler.warmup_epochs, scheduler.warmup_steps);
   }
-  if (scheduler.min_lr > optimizer.lr) {
-    contradiction("scheduler.min_lr {} is above optimizer.lr {}", scheduler.min_lr, optimizer.lr);
+  if (scheduler.min_lr > config.optimizer.lr) {
+    contradiction("scheduler.min_lr {} is above optimizer.lr {}", scheduler.min_lr, config.optimizer.lr);
   }
-  check_part(scheduler, &Parts::schedules);
+  check_part(scheduler, config.parts->schedules);
 }
 
-void check_model(const RunConfig& config) {
+void check_model(const ResolvedRun& config) {
   if (config.model.weights && config.model.weights->empty()) {
     contradiction("model.weights is empty; give a safetensors or .pth file, or null for random weights");
   }
@@ -80,20 +81,20 @@ void check_model(const RunConfig& config) {
         "about the file "
         "model.weights, which is not given");
   }
-  const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
+  const auto* part = find_part(config.parts->models, config.model.name);
   const auto& mode = config.parallel.mode;
-  if (!config.model.is_own && part != nullptr && !part->divisible && (mode == "semi_auto" || mode == "auto")) {
+  if (!config.has_own_model && part != nullptr && !part->divisible && (mode == "semi_auto" || mode == "auto")) {
     contradiction(
         "parallel.mode {} divides parameters among ranks, and those of model.name {} cannot be divided; set "
         "parallel.mode=data_parallel",
         mode, config.model.name);
   }
-  if (!config.model.is_own && config.model.name == "mlp" && config.model.channels_last) {
+  if (!config.has_own_model && config.model.name == "mlp" && config.model.channels_last) {
     contradiction("model.channels_last has no meaning for model.name mlp; set it to false");
   }
 }
 
-void check_batch(const RunConfig& config) {
+void check_batch(const ResolvedRun& config) {
   const auto& data = config.data;
   if (!data.global_batch_size) return;
   if (data.batch_size) {
@@ -109,10 +110,10 @@ void check_batch(const RunConfig& config) {
   }
 }
 
-void check_folders(const RunConfig& config) {
+void check_folders(const ResolvedRun& config) {
   if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
-  if (!config.data.is_own && data_part(config.data).shape) {
-    auto options = data_options(config.data, data_part(config.data));
+  if (!config.has_own_data && data_part(config).shape) {
+    auto options = data_options(config.data, data_part(config));
     const auto* root = root_of(options);
     if (root != nullptr && root->empty()) contradiction("data.root is empty; give the folder that holds the data set");
   }
@@ -120,22 +121,9 @@ void check_folders(const RunConfig& config) {
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }
 
-/// The remarks of --dry-run about keys without effect.
-std::string describe_unused(const RunConfig& config) {
-  std::string text;
-  const auto add = [&](const std::string& why, const auto& section) {
-    for (const auto& key : section.unused) text += fmt::format("# no effect {}: {}\n", why, key);
-  };
-  add("with optimizer.name " + config.optimizer.name, config.optimizer);
-  add("with scheduler.name " + config.scheduler.name, config.scheduler);
-  const auto& wrapper = config.parallel.wrapper;
-  add(wrapper.type.empty() ? "without parallel.wrapper.type" : "with parallel.wrapper.type " + wrapper.type, wrapper);
-  return text;
-}
-
-void check_sparse_gradients(const RunConfig& config) {
+void check_sparse_gradients(const ResolvedRun& config) {
   const auto& mode = config.parallel.mode;
-  if ((mode == "semi_auto" || mode == "auto") && takes_rows(config.optimizer)) {
+  if ((mode == "semi_auto" || mode == "auto") && takes_rows(config)) {
     contradiction(
         "optimizer.name {} updates rows that a rank has as a whole, and parallel.mode {} divides parameters; set "
         "parallel.mode=data_parallel, or take adam, adagrad or sgd (and model.sparse=false)",
@@ -147,7 +135,7 @@ void check_sparse_gradients(const RunConfig& config) {
         "parallel.sparse_gradients rows leaves gradients of embeddings sparse, which "
         "parallel.shard_optimizer cannot divide; set one of them to auto or false");
   }
-  if (config.optimizer.factory || takes_rows(config.optimizer)) return;
+  if (config.optimizer_factory || takes_rows(config)) return;
   contradiction(
       "parallel.sparse_gradients rows leaves gradients of embeddings sparse, and optimizer.name {} takes no sparse "
       "gradients; take lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam or ftrl, or set parallel.sparse_gradients to "
@@ -155,7 +143,7 @@ void check_sparse_gradients(const RunConfig& config) {
       config.optimizer.name);
 }
 
-void check_backend(const RunConfig& config) {
+void check_backend(const ResolvedRun& config) {
   const auto& backend = config.parallel.backend;
   if (backend == "auto") return;
   const bool for_cuda = lockstep::detail::is_for_cuda(backend);
@@ -170,7 +158,7 @@ void check_backend(const RunConfig& config) {
                 for_cuda ? ", which selects staged for CUDA tensors" : " or tcp");
 }
 
-void check_servers(const RunConfig& config) {
+void check_servers(const ResolvedRun& config) {
   if (config.parallel.mode != "parameter_server") return;
   const auto refuse = [](std::string_view key, std::string_view why) {
     contradiction("{} does not go with parallel.mode parameter_server: {}", key, why);
@@ -208,35 +196,17 @@ void check_servers(const RunConfig& config) {
   }
 }
 
-constexpr std::string_view kOwnProgram = "# of a run of the program ";
-
-/// The section belongs to a program with its own model, whose runs write such files.
-void refuse_own_section(const ConfigSource& source, const std::filesystem::path& path) {
-  const auto* section = source.root.find("program");
-  if (section == nullptr) return;
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  const bool named = line.starts_with(kOwnProgram);
-  const auto program = named ? line.substr(kOwnProgram.size()) : std::string("PROGRAM");
-  throw Error(ErrorKind::config, "config",
-              fmt::format("the section program is of a program with a model of its own{}: use that in place of "
-                          "lockstep, such as '{} eval --weights DIR' with the folder of a run",
-                          named ? ", " + program : "", program),
-              section->position);
-}
-
 }  // namespace
 
-void check_run_config(const RunConfig& config) {
+void check_run_config(const ResolvedRun& config) {
   check_folders(config);
   check_length(config.train);
-  check_part(config.optimizer, &Parts::optimizers);
-  group_rules(config.optimizer);
-  if (config.parallel.shard_optimizer && !is_global_mode(config.parallel)) require_elementwise(config.optimizer);
+  check_part(config.optimizer, config.parts->optimizers);
+  group_rules(config);
+  if (config.parallel.shard_optimizer && !is_global_mode(config.parallel)) require_elementwise(config);
   check_sparse_gradients(config);
   check_servers(config);
-  check_scheduler(config.scheduler, config.optimizer);
+  check_scheduler(config);
   check_model(config);
   check_batch(config);
   node_list_of(config.parallel);
@@ -244,63 +214,6 @@ void check_run_config(const RunConfig& config) {
   check_backend(config);
   check_metrics(config);
   make_used_callbacks(config);
-}
-
-std::string own_program_line(const std::string& program) { return fmt::format("{}{}\n", kOwnProgram, program); }
-
-RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return load_run_config(path, overrides, std::make_shared<const Parts>(shipped_parts()));
-}
-
-RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                          std::shared_ptr<const Parts> parts) {
-  auto source = load_config(path, overrides);
-  refuse_own_section(source, path);
-  return read_run_config(source, config_with(with_plugins(std::move(parts), source)));
-}
-
-std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
-                                        std::shared_ptr<const Parts> parts) {
-  auto source = load_config(path, overrides);
-  return with_plugins(std::move(parts), source);
-}
-
-void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts) {
-  config.model.parts = config.data.parts = config.task.parts = config.loss.parts = config.optimizer.parts =
-      config.scheduler.parts = config.callbacks.parts = config.parallel.wrapper.parts = parts;
-}
-
-RunConfig config_with(std::shared_ptr<const Parts> parts) {
-  RunConfig config;
-  set_parts(config, parts);
-  return config;
-}
-
-RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
-                              std::span<const std::string> overrides) {
-  defaults.model.is_own = defaults.data.is_own = true;
-  if (defaults.model.name.empty()) defaults.model.name = "own";
-  if (defaults.data.name.empty()) defaults.data.name = "own";
-  auto source = path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides);
-  set_parts(defaults, with_plugins(defaults.model.parts, source));
-  return read_run_config(source, std::move(defaults));
-}
-
-RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
-  const auto given = with_own_names(source.root);
-  read_fields(given, "", refused_words(), [&](ConfigFields& fields) { describe(fields, config); });
-  try {
-    apply_wrapper(config.parallel);
-    config.origins = describe_origins(source) + describe_unused(config);
-    auto& data = config.data;
-    if (!data.batch_size && !data.global_batch_size) data.batch_size = kDefaultBatchSize;  // so that it is shown
-    lockstep::expand_home([&](ConfigFields& fields) { describe(fields, config); });
-    check_run_config(config);
-  } catch (const Error& error) {
-    throw with_place(error, given);
-  }
-  config.given = given;
-  return config;
 }
 
 }  // namespace lockstep::train

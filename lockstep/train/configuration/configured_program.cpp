@@ -31,12 +31,12 @@ std::string text(const data::PictureShape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-const ModelPart& model_part(const RunConfig& config) {
-  return part_named(parts_or_shipped(config.model.parts).models, config.model.name, "model.name");
+const ModelPart& model_part(const ResolvedRun& config) {
+  return part_named(config.parts->models, config.model.name, "model.name");
 }
 
 /// Inputs follow the batches of the data, outputs the configuration.
-models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batch) {
+models::ModelSpec model_spec(const ResolvedRun& config, const samples::Batch& batch) {
   const bool has_input = batch.tensors.contains(samples::kPictures) || batch.tensors.contains(samples::kFeatures);
   if (!has_input || input_of(batch).dim() < 2) {
     fail(ErrorKind::config, "model.name",
@@ -56,17 +56,17 @@ models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batc
           config.model.hidden};
 }
 
-void require_enough_outputs(const RunConfig& config, int classes) {
+void require_enough_outputs(const ResolvedRun& config, int classes) {
   if (config.model.num_classes >= classes) return;
   fail(ErrorKind::config, "model.num_classes", "is {}, but {} has {} classes; give at least as many",
        config.model.num_classes, config.data.name, classes);
 }
 
 /// The section `loss` is a short form of the task kClassification.
-std::shared_ptr<Task> make_task_of(const RunConfig& config, const ModelPart& model) {
+std::shared_ptr<Task> make_task_of(const ResolvedRun& config, const ModelPart& model) {
   const auto& name = config.task.name.empty() ? model.task : config.task.name;
-  if (name == kClassification && !has_task(config)) return classification(config.loss);
-  const auto* part = find_part(parts_or_shipped(config.task.parts).tasks, name);
+  if (name == kClassification && !has_task(config)) return classification(config);
+  const auto* part = find_part(config.parts->tasks, name);
   if (part == nullptr) {
     fail(ErrorKind::config, "task.name", "is not given, and {}",
          name.empty() ? fmt::format("model.name {} has no task of its own; give one", model.name)
@@ -94,11 +94,11 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
 /// The data set of the configuration, after its transforms.
 class ConfiguredData {
  public:
-  explicit ConfiguredData(const RunConfig& config)
+  explicit ConfiguredData(const ResolvedRun& config)
       : config_(config),
-        part_(data_part(config.data)),
-        train_list_(transforms_of(config.data, data::Split::train, part_.shape)),
-        eval_list_(transforms_of(config.data, data::Split::test, part_.shape)) {}
+        part_(data_part(config)),
+        train_list_(transforms_of(config, data::Split::train, part_.shape)),
+        eval_list_(transforms_of(config, data::Split::test, part_.shape)) {}
 
   std::shared_ptr<const samples::Dataset> load(data::Split split) {
     const bool trains = split == data::Split::train;
@@ -108,7 +108,7 @@ class ConfiguredData {
     auto dataset = part_.load(data_options(config_.data, part_), split);
     if (!dataset) return nullptr;
     const auto pictures = dataset->stored();
-    if (!config_.model.is_own && !has_task(config_)) {
+    if (!config_.has_own_model && !has_task(config_)) {
       require_enough_outputs(config_, pictures ? pictures->num_classes() : static_cast<int>(dataset->classes().size()));
     }
     dataset = samples::transformed(std::move(dataset), trains ? train_list_ : eval_list_);
@@ -145,14 +145,14 @@ class ConfiguredData {
          text(train_list_.output), text(eval_list_.output));
   }
 
-  RunConfig config_;
+  ResolvedRun config_;
   DataPart part_;
   samples::TransformList train_list_;  // read at once, to report mistakes before data is read
   samples::TransformList eval_list_;
   std::weak_ptr<const samples::Dataset> train_;  // so that it is read once
 };
 
-void set_data(Program& program, const RunConfig& config) {
+void set_data(Program& program, const ResolvedRun& config) {
   const auto data = std::make_shared<ConfiguredData>(config);
   program.data = [data](data::Split split) { return data->load(split); };
   program.example = [data] { return data->example(); };
@@ -170,7 +170,7 @@ samples::Batch read_example(const std::function<samples::Batch()>& example) {
 }
 
 /// "# note: ..." for a dry run, about pictures that the model's stem makes too small.
-std::string describe_stem(const RunConfig& config, const ModelPart& part, const samples::Batch& batch) {
+std::string describe_stem(const ResolvedRun& config, const ModelPart& part, const samples::Batch& batch) {
   auto spec = model_spec(config, batch);
   spec.stem = options_of(config.model, part).as<models::StemOptions>().stem;
   const auto& sizes = input_of(batch).sizes();
@@ -178,7 +178,7 @@ std::string describe_stem(const RunConfig& config, const ModelPart& part, const 
   return note.empty() ? "" : fmt::format("# note: {}\n", note);
 }
 
-void set_model(Program& program, const RunConfig& config) {
+void set_model(Program& program, const ResolvedRun& config) {
   const auto& part = model_part(config);
   if (part.task == kClassification) {
     if (const auto* model = models::find_picture_model(part.name); model != nullptr && model->has_stem)
@@ -201,7 +201,7 @@ DataSource::DataSource(std::shared_ptr<const samples::Dataset> train, std::share
         return split == data::Split::train ? train : test;
       }) {}
 
-Program configured_program(const RunConfig& config) {
+Program configured_program(const ResolvedRun& config) {
   Program program{.name = config.model.name, .model = {}, .task = {}, .data = {}};
   set_data(program, config);
   set_model(program, config);
@@ -209,28 +209,14 @@ Program configured_program(const RunConfig& config) {
   return program;
 }
 
-RunConfig config_of(const Program& program, RunConfig config) {
-  if (program.model && !program.is_configured) config.model.is_own = true;
-  if (program.data && !program.is_configured) config.data.is_own = true;
-  if (config.model.is_own && config.model.name.empty()) config.model.name = program.name;
-  if (config.data.is_own && config.data.name.empty()) config.data.name = program.name;
-  if (program.optimizer) config.optimizer = config_of_factory(std::move(config.optimizer), program.optimizer);
-  return config;
-}
-
-RunConfig parse_run_config(const std::string& yaml, const Program& program, std::span<const std::string> overrides) {
-  auto source = parse_config(yaml, "the program", overrides);
-  return read_run_config(source, config_of(program, config_with(with_plugins(nullptr, source))));
-}
-
-Program complete_program(Program program, const RunConfig& config) {
+Program complete_program(Program program, const ResolvedRun& config) {
   if (program.model && program.task && program.data) return program;
   if (program.model && !program.task) {
     fail(ErrorKind::invalid_argument, "train",
          "the program has a model and no task; give what is minimized: .task = train::make_task<Net>(...) or "
          "train::supervised<Net>(loss function)");
   }
-  const bool is_part = uses_task(config.model);
+  const bool is_part = uses_task(config);
   if (!program.model && program.data && !is_part) {
     fail(ErrorKind::invalid_argument, "train",
          "the program has data and no model, and model.name '{}' is none that can be made for them; give a model, or "

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
 #include <memory>
@@ -13,18 +13,12 @@ namespace lockstep::train {
 
 /// Reads and checks a whole configuration. Error(config) as read_config, and for keys that contradict each other. The
 /// configuration overrides `defaults`.
-RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
+ResolvedRun read_run_config(const ConfigSource& source, ResolvedRun defaults = ResolvedRun());
 
 /// The parts, together with those from the plugins of a configuration. Nothing else of the configuration is read.
 /// Error(config) as load_run_config's.
 std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
                                         std::shared_ptr<const Parts> parts);
-
-/// Gives each section its parts.
-void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts);
-
-/// A configuration with these parts and default values.
-RunConfig config_with(std::shared_ptr<const Parts> parts);
 
 /// The first line of a config.yaml that such a program writes. load_run_config() uses it to report which program owns
 /// the file.

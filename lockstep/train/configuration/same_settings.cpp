@@ -55,7 +55,7 @@ std::string differences(const Settings& own, const Settings& of_rank_0) {
 
 }  // namespace
 
-Settings common_settings(const RunConfig& config) {
+Settings common_settings(const ResolvedRun& config) {
   Settings common = all_settings(config);
   std::erase_if(common, [](const auto& each) { return !is_common(each.first); });
   return common;

@@ -3,13 +3,13 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 namespace lockstep::train {
 
 /// Keys and values of a configuration, without those that may differ between ranks: paths of files, devices, and the
 /// rendezvous.
-Settings common_settings(const RunConfig& config);
+Settings common_settings(const ResolvedRun& config);
 
 /// Returns `own` if every rank has the settings of rank 0. Else throws, on all ranks, Error(config) with the first rank
 /// that differs, the keys, and both values. A collective.

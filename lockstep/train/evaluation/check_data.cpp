@@ -57,11 +57,11 @@ struct Reference {
 
 class SplitCheck {
  public:
-  SplitCheck(const RunConfig& config, const samples::Dataset& dataset, samples::Transform transform,
+  SplitCheck(const ResolvedRun& config, const samples::Dataset& dataset, samples::Transform transform,
              CheckedSplit& checked)
       : config_(config), dataset_(dataset), transform_(std::move(transform)), checked_(checked) {
     checked_.classes = dataset.classes();
-    if (!config.model.is_own && !has_task(config)) {
+    if (!config.has_own_model && !has_task(config)) {
       classes_ = config.model.num_classes;
     } else if (!checked_.classes.empty()) {
       classes_ = static_cast<std::int64_t>(checked_.classes.size());
@@ -155,7 +155,7 @@ class SplitCheck {
     }
   }
 
-  const RunConfig& config_;
+  const ResolvedRun& config_;
   const samples::Dataset& dataset_;
   const samples::Transform transform_;
   std::int64_t classes_ = 0;  // 0: not known
@@ -165,7 +165,7 @@ class SplitCheck {
 };
 
 /// nullopt: the split does not exist.
-std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart& part, data::Split split) {
+std::optional<CheckedSplit> check_split(const ResolvedRun& config, const DataPart& part, data::Split split) {
   CheckedSplit checked{.split = split};
   const data::BadItemsTaken taken;
   const auto add_taken = [&] {
@@ -173,7 +173,7 @@ std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart&
     checked.problem_count = taken.count();
   };
   try {
-    const auto transform = transforms_of(config.data, split, part.shape).steps;
+    const auto transform = transforms_of(config, split, part.shape).steps;
     const auto dataset = part.load(data_options(config.data, part), split);
     if (!dataset) return std::nullopt;
     add_taken();
@@ -188,7 +188,7 @@ std::optional<CheckedSplit> check_split(const RunConfig& config, const DataPart&
 }
 
 /// The files of cifar10 and mnist have their own check.
-CheckedData check_pictures(const RunConfig& config, const std::string& root) {
+CheckedData check_pictures(const ResolvedRun& config, const std::string& root) {
   CheckedData result{config.data.name, {}};
   const auto report = data::check_dataset(config.data.name, root);
   for (const auto& found : report.splits) {
@@ -200,7 +200,7 @@ CheckedData check_pictures(const RunConfig& config, const std::string& root) {
   }
   for (const auto& problem : report.problems) add_problem(result.splits.front(), to_text(problem));
   const auto classes = static_cast<std::int64_t>(report.splits.front().class_counts.size());
-  if (!config.model.is_own && config.model.num_classes < classes) {
+  if (!config.has_own_model && config.model.num_classes < classes) {
     add_problem(result.splits.front(), fmt::format("model.num_classes is {}, but {} has {} classes",
                                                    config.model.num_classes, config.data.name, classes));
   }
@@ -262,8 +262,8 @@ std::int64_t CheckedData::problem_count() const {
                          [](std::int64_t sum, const CheckedSplit& split) { return sum + split.problem_count; });
 }
 
-CheckedData check_data(const RunConfig& config) {
-  const auto& part = data_part(config.data);
+CheckedData check_data(const ResolvedRun& config) {
+  const auto& part = data_part(config);
   const auto formats = data::dataset_names();
   if (part.shape && std::ranges::find(formats, part.name) != formats.end()) {
     auto options = data_options(config.data, part);

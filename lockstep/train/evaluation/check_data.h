@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/data/pictures.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <map>
@@ -40,7 +40,7 @@ struct CheckedData {
 /// Reads every sample of both splits in the same way as the run, on several threads. Checks that it can be read and
 /// transformed, that the model has its class, that numbers are finite, and that samples can share a batch. Problems are
 /// in the result. Error(config) for an unknown data.name.
-CheckedData check_data(const RunConfig& config);
+CheckedData check_data(const ResolvedRun& config);
 
 /// The result as a table, without a newline at the end.
 std::string to_text(const CheckedData& checked);

@@ -37,7 +37,7 @@
 namespace lockstep::train {
 namespace {
 
-RunConfig checked(RunConfig config, bool has_weights) {
+ResolvedRun checked(ResolvedRun config, bool has_weights) {
   if (is_served_mode(config.parallel)) {
     if (!has_weights && !config.model.weights) {
       fail(ErrorKind::config, "model.weights",
@@ -53,7 +53,7 @@ RunConfig checked(RunConfig config, bool has_weights) {
 }
 
 /// Adds the statistics of the run that the weights belong to, if the data is a table. Rank 0 reads them.
-RunConfig as_learned(RunConfig config, const Group& group, bool has_weights) {
+ResolvedRun as_learned(ResolvedRun config, const Group& group, bool has_weights) {
   if (!has_table(config)) return config;
   const auto& resume = config.checkpoint.resume;
   const bool is_named = resume != "auto" && resume != "none";
@@ -105,9 +105,9 @@ std::vector<BatchIndices> of_all_shares(const BatchIndices& own, const DataShare
 /// training.
 class MeasuredModel {
  public:
-  /// A collective. Errors of config_of(), complete_program(), check_run_config() and the planner.
-  MeasuredModel(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights)
-      : config_(as_learned(checked(config_of(parts, given), weights != nullptr), group, weights != nullptr)),
+  /// A collective. Errors of resolved_for(), complete_program(), check_run_config() and the planner.
+  MeasuredModel(const ResolvedRun& given, const Program& parts, const Group& group, const NamedTensors* weights)
+      : config_(as_learned(checked(resolved_for(parts, given), weights != nullptr), group, weights != nullptr)),
         program_(complete_program(with_data_of(parts, config_), config_)),
         console_(has_console(config_, group.world()), ProgressStyle::off) {
     apply_runtime(config_.system);
@@ -160,7 +160,7 @@ class MeasuredModel {
   void tell(std::string_view line) const { train::tell(console_, line); }
 
  private:
-  RunConfig config_;
+  ResolvedRun config_;
   Program program_;
   mutable Console console_;
   DataShare share_;
@@ -264,7 +264,8 @@ Prediction of_used(const Prediction& all, std::int64_t samples) {
 
 }  // namespace
 
-Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights) {
+Evaluation evaluate_run(const ResolvedRun& given, const Program& parts, const Group& group,
+                        const NamedTensors* weights) {
   const data::ReportsOnce once(group.rank() != 0);
   const MeasuredModel measured(given, parts, group, weights);
   const auto data = measured.data();
@@ -279,7 +280,7 @@ Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Grou
   return evaluation;
 }
 
-NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
+NamedTensors checkpoint_weights(const ResolvedRun& config, const Group& group) {
   auto point = find_resume_point(config, group);
   if (!point) {
     fail(ErrorKind::config, "checkpoint.resume", "there is no checkpoint in {}; train first, or give model.weights",
@@ -288,8 +289,9 @@ NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
   return point->tensors.read_part("model");
 }
 
-Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
-                       const std::shared_ptr<const samples::Dataset>& dataset, const std::filesystem::path& folder) {
+Prediction predict_run(const ResolvedRun& config, const Program& program, const Group& group,
+                       const NamedTensors* weights, const std::shared_ptr<const samples::Dataset>& dataset,
+                       const std::filesystem::path& folder) {
   const data::ReportsOnce once(group.rank() != 0);
   const MeasuredModel measured(without_targets(config), program, group, weights);
   const auto data = measured.data(dataset);

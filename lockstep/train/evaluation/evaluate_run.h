@@ -13,21 +13,21 @@
 namespace lockstep::train {
 
 /// Weights of the newest checkpoint, or that of checkpoint.resume. Error(config) when there is none.
-NamedTensors checkpoint_weights(const RunConfig& config, const Group& group);
+NamedTensors checkpoint_weights(const ResolvedRun& config, const Group& group);
 
 /// Evaluates over the test split, like a run of this configuration after training; every sample counts once, on any
 /// number of ranks. `weights`: parameters and buffers of the whole model; nullptr: model.weights, or random ones
 /// without it. Writes no file. Error(config) when there is no data for the evaluation. Changes process-wide settings
 /// like run_training() (run_group.h).
-Evaluation evaluate_run(const RunConfig& config, const Program& program, const Group& group,
+Evaluation evaluate_run(const ResolvedRun& config, const Program& program, const Group& group,
                         const NamedTensors* weights = nullptr);
 
 /// The task's predictions for each sample of the test split, or of `dataset`, in the order of the samples: the same on
 /// all ranks, in CPU memory, with the names of the samples. Weights and other arguments as in evaluate_run().
 /// Error(data) when predictions of two batches differ in their fields, dtypes or shapes, or do not have one row for
 /// each sample. `folder`, unless it is empty, gets the files of single samples (Task::leave_files).
-Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
-                       const std::shared_ptr<const samples::Dataset>& dataset = nullptr,
+Prediction predict_run(const ResolvedRun& config, const Program& program, const Group& group,
+                       const NamedTensors* weights, const std::shared_ptr<const samples::Dataset>& dataset = nullptr,
                        const std::filesystem::path& folder = {});
 
 }  // namespace lockstep::train

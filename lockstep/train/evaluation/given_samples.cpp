@@ -18,9 +18,9 @@
 namespace lockstep::train {
 namespace {
 
-std::shared_ptr<const samples::Dataset> prepared(const RunConfig& config,
+std::shared_ptr<const samples::Dataset> prepared(const ResolvedRun& config,
                                                  std::shared_ptr<const samples::Dataset> pictures) {
-  return samples::transformed(std::move(pictures), transforms_of(config.data, data::Split::test));
+  return samples::transformed(std::move(pictures), transforms_of(config, data::Split::test));
 }
 
 constexpr const char* kPromptKey = "prompt";
@@ -51,23 +51,23 @@ class Prompts final : public samples::Dataset {
   std::int64_t context_;
 };
 
-models::GptShape shape_of(const RunConfig& config) {
-  if (config.model.is_own || config.model.name != "gpt") {
+models::GptShape shape_of(const ResolvedRun& config) {
+  if (config.has_own_model || config.model.name != "gpt") {
     fail(ErrorKind::config, "model.name", "is {}, and prompts are for language models, model.name gpt",
          config.model.name);
   }
-  const auto& part = part_named(parts_or_shipped(config.model.parts).models, config.model.name, "model.name");
+  const auto& part = part_named(config.parts->models, config.model.name, "model.name");
   return options_of(config.model, part).as<models::GptShape>();
 }
 
 }  // namespace
 
-std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path,
+std::shared_ptr<const samples::Dataset> given_pictures(const ResolvedRun& config, const std::filesystem::path& path,
                                                        const samples::PictureFilesOptions& options) {
   return prepared(config, samples::load_picture_files(path, options));
 }
 
-std::shared_ptr<const samples::Dataset> listed_pictures(const RunConfig& config, std::vector<std::string> files,
+std::shared_ptr<const samples::Dataset> listed_pictures(const ResolvedRun& config, std::vector<std::string> files,
                                                         bool skips) {
   return prepared(config, samples::listed_picture_files(std::move(files), skips));
 }
@@ -85,7 +85,7 @@ Prompt prompt_in(std::string_view line, bool is_json) {
   return {prompt.is_string() ? prompt.get<std::string>() : prompt.dump(), std::move(tokens)};
 }
 
-std::shared_ptr<const samples::Dataset> given_prompts(const RunConfig& config, std::vector<Prompt> prompts) {
+std::shared_ptr<const samples::Dataset> given_prompts(const ResolvedRun& config, std::vector<Prompt> prompts) {
   const auto shape = shape_of(config);
   if (prompts.empty()) fail(ErrorKind::invalid_argument, "prompts", "there is no prompt; give at least one");
   std::int64_t cut = 0;

@@ -4,7 +4,7 @@
 
 #include <lockstep/samples/dataset.h>
 #include <lockstep/samples/picture_sets.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -17,11 +17,11 @@ namespace lockstep::train {
 
 /// samples::load_picture_files() after data.eval_transforms, or else after the training transforms except random ones.
 /// Errors of both.
-std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path,
+std::shared_ptr<const samples::Dataset> given_pictures(const ResolvedRun& config, const std::filesystem::path& path,
                                                        const samples::PictureFilesOptions& options);
 
 /// The same for samples::listed_picture_files().
-std::shared_ptr<const samples::Dataset> listed_pictures(const RunConfig& config, std::vector<std::string> files,
+std::shared_ptr<const samples::Dataset> listed_pictures(const ResolvedRun& config, std::vector<std::string> files,
                                                         bool skips);
 
 struct Prompt {
@@ -39,6 +39,6 @@ Prompt prompt_in(std::string_view line, bool is_json);
 /// Samples for task.name language_modelling: `tokens`, int64 [model.context], the last tokens of a longer prompt,
 /// `lengths` and `numbers` (samples/text.h). Error(config) for a model that is not a language model;
 /// Error(invalid_argument) for an empty prompt, and for a token outside the model's vocabulary.
-std::shared_ptr<const samples::Dataset> given_prompts(const RunConfig& config, std::vector<Prompt> prompts);
+std::shared_ptr<const samples::Dataset> given_prompts(const ResolvedRun& config, std::vector<Prompt> prompts);
 
 }  // namespace lockstep::train

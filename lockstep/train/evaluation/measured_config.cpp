@@ -43,8 +43,8 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
   return all;
 }
 
-RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
+ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                                 const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
   return load_run_config(path, measured_overrides(path, overrides, weights, average), std::move(parts));
 }
 

@@ -1,7 +1,7 @@
 // The configuration of an evaluation or a prediction, with weights from the command line.
 #pragma once
 
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
 #include <memory>
@@ -21,7 +21,7 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
                                             bool average = false);
 
 /// load_run_config() with these parts and overrides.
-RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
+ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                                 const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
 
 }  // namespace lockstep::train

@@ -74,8 +74,11 @@ void describe(ConfigFields& fields, SystemConfig& c) {
   fields.field("deterministic", c.deterministic, anything(), "prefer deterministic kernels where there is a choice");
 }
 
-void describe(ConfigFields& fields, WrapperConfig& c) {
-  auto names = names_of(parts_or_shipped(c.parts).wrappers);
+namespace {
+
+void describe_wrapper(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.parallel.wrapper;
+  auto names = names_of(run.parts->wrappers);
   names.insert(names.begin(), "");
   fields.field("type", c.type, one_of(std::move(names)),
                "data_parallel, separate: parallel.mode data_parallel; fully_sharded: semi_auto with parameters, "
@@ -87,8 +90,10 @@ void describe(ConfigFields& fields, WrapperConfig& c) {
   fields.field("prefetch", c.prefetch, between(0, 64),
                "fully_sharded, and wrappers of yours that place parameters: parameters that may be on their way while "
                "an operator computes, before they are needed; 0: none");
-  visit_options_of_all(fields, c, &Parts::wrappers, "parallel.wrapper.type");
+  visit_options_of_all(fields, run, c, &Parts::wrappers, "parallel.wrapper.type");
 }
+
+}  // namespace
 
 void describe(ConfigFields& fields, ServerConfig& c) {
   fields.field("parameters", c.parameters, anything(),
@@ -109,7 +114,10 @@ void describe(ConfigFields& fields, ServerConfig& c) {
                "rows that each worker keeps while they do not change, that is, in evaluations; 0: none");
 }
 
-void describe(ConfigFields& fields, ParallelConfig& c) {
+namespace {
+
+void describe_parallel(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.parallel;
   fields.field(
       "mode", c.mode, one_of(parallel_modes()),
       "semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md); "
@@ -154,7 +162,9 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "the step; dense: whole tables; auto: rows where the optimizer takes them");
   fields.field("shard_optimizer", c.shard_optimizer, anything(),
                "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
-  fields.section("wrapper", c.wrapper, "how the model is wrapped, in MMEngine's words");
+  fields.section(
+      "wrapper", [&run](ConfigFields& keys) { describe_wrapper(keys, run); },
+      "how the model is wrapped, in MMEngine's words");
   fields.section("server", c.server, "mode parameter_server");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
                "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
@@ -176,44 +186,48 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "ranks that one command starts on a node; null: 1, or what a cloud's variables say");
 }
 
-void describe(ConfigFields& fields, ModelConfig& c) {
-  if (c.is_own) {
+void describe_model(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.model;
+  if (run.has_own_model) {
     fields.field("name", c.name, anything(), "the program's model");
     describe_weights(fields, c);
     return;
   }
-  fields.field("name", c.name, required(one_of_parts(c, &Parts::models)), "the network");
-  visit_options(fields, c, &Parts::models);
-  if (!uses_task(c)) {
+  fields.field("name", c.name, required(one_of(names_of(run.parts->models))), "the network");
+  visit_options(fields, c, run.parts->models);
+  if (!uses_task(run)) {
     fields.field("num_classes", c.num_classes, between(1, kMost), "outputs of the last layer");
     fields.field("hidden", c.hidden, between(1, kMost), "mlp, vgg11: widths of the hidden linear layers");
   }
   describe_weights(fields, c);
 }
 
-void describe(ConfigFields& fields, LossConfig& c) {
-  fields.field("name", c.name, one_of_parts(c, &Parts::losses),
+void describe_loss(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.loss;
+  fields.field("name", c.name, one_of(names_of(run.parts->losses)),
                "cross_entropy_expand: the same value, built of primitive operations");
   fields.field("label_smoothing", c.label_smoothing, from_to_below(0, 1),
                "share of the target spread over all classes");
-  visit_options(fields, c, &Parts::losses);
+  visit_options(fields, c, run.parts->losses);
 }
 
-void describe(ConfigFields& fields, TaskConfig& c) {
-  auto names = names_of(parts_or_shipped(c.parts).tasks);
+void describe_task(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.task;
+  auto names = names_of(run.parts->tasks);
   names.insert(names.begin(), "");
   fields.field("name", c.name, one_of(std::move(names)), "empty: the model's own");
-  visit_options(fields, c, &Parts::tasks);
+  visit_options(fields, c, run.parts->tasks);
 }
 
-void describe(ConfigFields& fields, DataConfig& c) {
-  if (c.is_own) {
+void describe_data(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.data;
+  if (run.has_own_data) {
     fields.field("name", c.name, anything(), "the program's data");
     fields.field("root", c.root, a_path(), "folder with the data set's files, for programs that read it");
   } else {
-    fields.field("name", c.name, required(one_of_parts(c, &Parts::data)), "the data set");
-    visit_options(fields, c, &Parts::data);
-    if (find_part(parts_or_shipped(c.parts).data, c.name) == nullptr) {  // the key of most data sets
+    fields.field("name", c.name, required(one_of(names_of(run.parts->data))), "the data set");
+    visit_options(fields, c, run.parts->data);
+    if (find_part(run.parts->data, c.name) == nullptr) {  // the key of most data sets
       fields.field("root", c.root, required(a_path()), "folder with the data set's files");
     }
   }
@@ -232,14 +246,15 @@ void describe(ConfigFields& fields, DataConfig& c) {
   fields.field("workers", c.workers, between(0, 256),
                "threads of each rank that prepare batches; 0: the training thread");
   fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");
-  if (c.is_own) return;
+  if (run.has_own_data) return;
   fields.field("train_transforms", c.train_transforms, anything(), "steps from stored picture to model input");
   fields.field("eval_transforms", c.eval_transforms, anything(),
                "the same for evaluation; null: those of training but the random ones");
 }
 
-void describe(ConfigFields& fields, OptimizerConfig& c) {
-  fields.field("name", c.name, one_of_parts(c, &Parts::optimizers), "the update rule");
+void describe_optimizer(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.optimizer;
+  fields.field("name", c.name, one_of(names_of(run.parts->optimizers)), "the update rule");
   fields.field("lr", c.lr, c.lr > 0 ? above_to(0, kMostRate) : required(above_to(0, kMostRate)),
                "learning rate before the schedule");
   fields.field("weight_decay", c.weight_decay, between(0, kMostRate),
@@ -251,19 +266,22 @@ void describe(ConfigFields& fields, OptimizerConfig& c) {
   fields.field(
       "groups", c.groups, anything(),
       "list of parameters with their own settings, e.g. [{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}]");
-  visit_options_of_all(fields, c, &Parts::optimizers, "optimizer.name", kTellingOptimizerKeys);
+  visit_options_of_all(fields, run, c, &Parts::optimizers, "optimizer.name", kTellingOptimizerKeys);
 }
 
-void describe(ConfigFields& fields, SchedulerConfig& c) {
-  fields.field("name", c.name, one_of_parts(c, &Parts::schedules), "how the learning rate changes");
+void describe_scheduler(ConfigFields& fields, ResolvedRun& run) {
+  auto& c = run.scheduler;
+  fields.field("name", c.name, one_of(names_of(run.parts->schedules)), "how the learning rate changes");
   fields.field("warmup_epochs", c.warmup_epochs, between(0, kMost), "epochs of linear rise at the start");
   fields.field("warmup_steps", c.warmup_steps, between(0, kMostSteps),
                "the same in optimizer steps; give one of the two");
   fields.field("warmup_factor", c.warmup_factor, between(0, 1), "share of lr at which the rise starts");
   fields.field("min_lr", c.min_lr, at_least(0),
                "cosine and polynomial end here, step, multi_step and exponential stop here");
-  visit_options_of_all(fields, c, &Parts::schedules, "scheduler.name");
+  visit_options_of_all(fields, run, c, &Parts::schedules, "scheduler.name");
 }
+
+}  // namespace
 
 void describe(ConfigFields& fields, LossScalerConfig& c) {
   fields.field("type", c.type, one_of({"none", "static", "dynamic"}),
@@ -324,28 +342,33 @@ void describe(ConfigFields& fields, CallbacksConfig& c) {
                "(docs/callbacks.md)");
 }
 
-void describe(ConfigFields& fields, RunConfig& c) {
+void describe(ConfigFields& fields, ResolvedRun& c) {
+  const auto section = [&](std::string_view key, void (*describe_keys)(ConfigFields&, ResolvedRun&),
+                           std::string_view doc) {
+    fields.section(
+        key, [&](ConfigFields& keys) { describe_keys(keys, c); }, doc);
+  };
   fields.field("plugins", c.plugins, anything(), "shared libraries that add parts (docs/own_model.md#plugins)");
   fields.field("metrics", c.metrics, anything(),
                "what evaluations measure beside the task's own, e.g. [accuracy, top_k: {k: 5}, f1]");
   fields.section("system", c.system, "where and how each rank runs");
-  fields.section("parallel", c.parallel, "how the ranks work together");
+  section("parallel", describe_parallel, "how the ranks work together");
   fields.section("cluster", c.cluster, "a job whose workers meet through a scheduler (docs/scheduler.md)");
-  fields.section("model", c.model, "what is trained");
-  if (!c.model.is_own) fields.section("task", c.task, "what is computed from a batch, and measured");
-  if (!c.model.is_own && !has_task(c)) fields.section("loss", c.loss, "what is minimized");
-  fields.section("data", c.data, "what it is trained on");
-  fields.section("optimizer", c.optimizer, "how weights are updated");
-  fields.section("scheduler", c.scheduler, "how the learning rate changes");
+  section("model", describe_model, "what is trained");
+  if (!c.has_own_model) section("task", describe_task, "what is computed from a batch, and measured");
+  if (!c.has_own_model && !has_task(c)) section("loss", describe_loss, "what is minimized");
+  section("data", describe_data, "what it is trained on");
+  section("optimizer", describe_optimizer, "how weights are updated");
+  section("scheduler", describe_scheduler, "how the learning rate changes");
   fields.section("loss_scaler", c.loss_scaler,
                  "a factor of the loss that keeps small gradients from becoming 0 in 16 bits");
   fields.section("train", c.train, "how long, and how one step is made");
   fields.section("checkpoint", c.checkpoint, "what is saved, and where training goes on");
   fields.section("callbacks", c.callbacks, "what is shown and recorded");
-  if (c.model.is_own) fields.field("program", c.program, anything(), "the program's own keys");
+  if (c.has_own_model) fields.field("program", c.program, anything(), "the program's own keys");
 }
 
-std::vector<std::string> all_keys(const RunConfig& config) {
+std::vector<std::string> all_keys(const ResolvedRun& config) {
   std::vector<std::string> paths;
   const auto add = [&](std::string_view before, const std::vector<ConfigKey>& keys) {
     for (const auto& key : keys) paths.push_back(std::string(before) + key.path);
@@ -353,7 +376,7 @@ std::vector<std::string> all_keys(const RunConfig& config) {
   add("", list_fields([copy = config](ConfigFields& fields) mutable { describe(fields, copy); }));
   for_each_kind([&](std::string_view, std::string_view section, auto list) {
     if (is_list_item(section)) return;
-    for (auto part : parts_or_shipped(config.model.parts).*list) {
+    for (auto part : (*config.parts).*list) {
       add(fmt::format("{}.", section), list_fields([&](ConfigFields& fields) { part.options.visit(fields); }));
     }
   });

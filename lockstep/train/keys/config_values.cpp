@@ -65,32 +65,33 @@ std::vector<Rename> renames_of(const ModelConfig& config) {
   return rules;
 }
 
-bool uses_task(const ModelConfig& config) {
-  const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
-  return !config.is_own && part != nullptr && part->task != kClassification;
+bool uses_task(const ResolvedRun& config) {
+  const auto* part = find_part(config.parts->models, config.model.name);
+  return !config.has_own_model && part != nullptr && part->task != kClassification;
 }
 
-bool has_task(const RunConfig& config) {
-  return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
+bool has_task(const ResolvedRun& config) {
+  return !config.has_own_model && (uses_task(config) || !config.task.name.empty());
 }
 
-void require_elementwise(const OptimizerConfig& config) {
-  if (part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").elementwise) return;
+void require_elementwise(const ResolvedRun& config) {
+  const auto& name = config.optimizer.name;
+  if (part_named(config.parts->optimizers, name, "optimizer.name").elementwise) return;
   fail(ErrorKind::config, "config",
        "optimizer.name {} needs whole parameters (such as their norms), and parallel.shard_optimizer divides them into "
        "pieces; set parallel.shard_optimizer to false (parallel.mode semi_auto divides "
        "optimizer "
        "state for {}, too), or take another optimizer",
-       config.name, config.name);
+       name, name);
 }
 
-bool takes_rows(const OptimizerConfig& config) {
-  return !config.factory &&
-         part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").takes_rows;
+bool takes_rows(const ResolvedRun& config) {
+  return !config.optimizer_factory &&
+         part_named(config.parts->optimizers, config.optimizer.name, "optimizer.name").takes_rows;
 }
 
 bool looks_ahead(std::string_view schedule) {
-  const auto* part = find_part(parts_or_shipped(nullptr).schedules, schedule);
+  const auto* part = find_part(shared_shipped_parts()->schedules, schedule);
   return part == nullptr || part->looks_ahead;
 }
 
@@ -98,16 +99,16 @@ std::int64_t global_batch_size_of(const DataConfig& config, int shares) {
   return config.global_batch_size.value_or(config.batch_size.value_or(kDefaultBatchSize) * shares);
 }
 
-std::uint64_t shuffle_seed_of(const RunConfig& config) {
+std::uint64_t shuffle_seed_of(const ResolvedRun& config) {
   return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));
 }
 
-std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
+std::filesystem::path checkpoint_folder_of(const ResolvedRun& config) {
   if (config.checkpoint.folder) return *config.checkpoint.folder;
   return std::filesystem::path(config.system.work_dir) / "checkpoints";
 }
 
-std::string_view another_folder(const RunConfig& config) {
+std::string_view another_folder(const ResolvedRun& config) {
   return config.checkpoint.folder ? "another checkpoint.folder" : "another system.work_dir";
 }
 

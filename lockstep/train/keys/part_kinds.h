@@ -31,8 +31,8 @@ inline bool is_list_item(std::string_view section) {
   return section == "transform" || section == "metric" || section == "callback";
 }
 
-/// `parts`, or the parts of Lockstep if a program made its configuration without any.
-const Parts& parts_or_shipped(const std::shared_ptr<const Parts>& parts);
+/// The shipped parts, made once.
+const std::shared_ptr<const Parts>& shared_shipped_parts();
 
 /// The names of all parts of a list, each once.
 template <typename Part>
@@ -57,7 +57,7 @@ const Part& part_named(const std::vector<Part>& parts, std::string_view name, st
 /// The options of the part that a section names: the values that were read, or the part's defaults.
 template <typename Section, typename Part>
 const PartOptions& options_of(const Section& section, const Part& part) {
-  return section.options_of == part.name ? section.options : part.options;
+  return section.options.part() == part.name ? section.options : part.options;
 }
 
 }  // namespace lockstep::train

@@ -3,6 +3,8 @@
 
 #include <lockstep/train/keys/part_kinds.h>
 
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,26 +19,13 @@ const std::string& part_name_in(const Section& section) {
 }
 inline const std::string& part_name_in(const WrapperConfig& section) { return section.type; }
 
-/// The part that a section names; nullptr when it names none.
+/// Visits the keys of the part that a section names, if it names one of `parts`. In lists of keys, each part has its
+/// own section.
 template <typename Section, typename Part>
-const Part* named_part(const Section& section, std::vector<Part> Parts::*list) {
-  return find_part(parts_or_shipped(section.parts).*list, part_name_in(section));
-}
-
-template <typename Section, typename Part>
-ConfigRule one_of_parts(const Section& section, std::vector<Part> Parts::*list) {
-  return one_of(names_of(parts_or_shipped(section.parts).*list));
-}
-
-/// Visits the keys of the part that a section names. In lists of keys, each part has its own section.
-template <typename Section, typename Part>
-void visit_options(ConfigFields& fields, Section& section, std::vector<Part> Parts::*list) {
-  const auto* part = named_part(section, list);
+void visit_options(ConfigFields& fields, Section& section, const std::vector<Part>& parts) {
+  const auto* part = find_part(parts, part_name_in(section));
   if (part == nullptr || fields.purpose() == ConfigFields::Purpose::listing) return;
-  if (section.options_of != part->name) {
-    section.options = part->options;
-    section.options_of = part->name;
-  }
+  section.options = options_of(section, *part).named(part->name);
   section.options.visit(fields);
 }
 
@@ -54,21 +43,25 @@ std::vector<std::string> take_unused_keys(ConfigFields& fields, const NamedOptio
                                           const std::vector<NamedOptions>& others, std::string_view name_key,
                                           std::span<const std::string_view> telling);
 
-/// Calls visit_options, and visits the keys that only other parts of Lockstep have.
+/// Calls visit_options, and visits the keys that only other parts of Lockstep have: those that are given, and have no
+/// effect, become lines of run.without_effect.
 template <typename Section, typename Part>
-void visit_options_of_all(ConfigFields& fields, Section& section, std::vector<Part> Parts::*list,
+void visit_options_of_all(ConfigFields& fields, ResolvedRun& run, Section& section, std::vector<Part> Parts::*list,
                           std::string_view name_key, std::span<const std::string_view> telling = {}) {
-  visit_options(fields, section, list);
+  visit_options(fields, section, (*run.parts).*list);
   if (fields.purpose() != ConfigFields::Purpose::reading) return;
   const auto& name = part_name_in(section);
-  const auto* part = named_part(section, list);
+  const auto* part = find_part((*run.parts).*list, name);
   if (part == nullptr && !name.empty()) return;  // another check reports that
   std::vector<NamedOptions> others;
-  for (const auto& each : parts_or_shipped(nullptr).*list) {
+  for (const auto& each : (*shared_shipped_parts()).*list) {
     if (each.name != name) others.push_back({each.name, each.options});
   }
   const auto own = part == nullptr ? PartOptions() : section.options;
-  section.unused = take_unused_keys(fields, {name, own}, others, name_key, telling);
+  const auto why = name.empty() ? fmt::format("without {}", name_key) : fmt::format("with {} {}", name_key, name);
+  for (const auto& key : take_unused_keys(fields, {name, own}, others, name_key, telling)) {
+    run.without_effect.push_back(fmt::format("# no effect {}: {}\n", why, key));
+  }
 }
 
 }  // namespace lockstep::train

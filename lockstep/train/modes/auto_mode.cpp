@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* kOthers = "*";
 
-plan::Plan global_layout(const RunConfig& config, const torch::nn::Module& module, int devices) {
+plan::Plan global_layout(const ResolvedRun& config, const torch::nn::Module& module, int devices) {
   std::vector<std::string> names;
   for (const auto& each : module.named_parameters()) names.push_back(each.key());
   for (const auto& each : module.named_buffers()) names.push_back(each.key());
@@ -40,8 +40,7 @@ plan::Plan global_layout(const RunConfig& config, const torch::nn::Module& modul
   plan.mesh_names = mesh.names;
   plan.inputs = std::move(batch.loaded);
   plan.inputs_by_name.assign(batch.inputs.begin(), batch.inputs.end());
-  plan.parameters =
-      with_wrapper_placements(whole_plan(config.parallel, mesh, names), config.parallel.wrapper, mesh, module);
+  plan.parameters = with_wrapper_placements(whole_plan(config.parallel, mesh, names), config, mesh, module);
   for (const auto& each : read_strategies(config.parallel, names).operators) {
     plan.operators.emplace_back(global::name_of(*each), global::strategy_text(*each));
   }
@@ -89,7 +88,7 @@ bool may_have_one_picture(const DataConfig& data, int devices) {
   return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
 }
 
-bool has_buffers(const RunConfig& config, const Program& program) {
+bool has_buffers(const ResolvedRun& config, const Program& program) {
   return !model_without_memory(config, program).module->buffers().empty();
 }
 
@@ -106,7 +105,7 @@ int parts_of_batch(const plan::Plan& plan) {
 constexpr double kClearlyLess = 0.97;
 
 /// The median step. The first step does not count, because it allocates what later steps reuse.
-double measured_step(const RunConfig& config, const Program& program, const Group& group, int wanted) {
+double measured_step(const ResolvedRun& config, const Program& program, const Group& group, int wanted) {
   const auto share = data_share(config, group);
   const auto data = load_train_data(config, program, share.index, share.count);
   const auto options = forward_options(config, choose_device(config, group));
@@ -134,7 +133,7 @@ double measured_step(const RunConfig& config, const Program& program, const Grou
 }
 
 /// The same run in another mode, without the settings for planning.
-RunConfig planned_as(RunConfig config, const std::string& mode) {
+ResolvedRun planned_as(ResolvedRun config, const std::string& mode) {
   auto& parallel = config.parallel;
   parallel.mode = mode;
   parallel.mesh = parallel.shard = parallel.strategy = parallel.dataset_strategy = make_null();
@@ -149,10 +148,10 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
 /// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In mode
 /// semi_auto if the model has batch norms and a rank may have a single picture: libtorch's batch norms reject a single
 /// picture of one position.
-RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices) {
+ResolvedRun as_data_parallel(const ResolvedRun& config, const Program& program, int devices) {
   if (may_have_one_picture(config.data, devices) && has_buffers(config, program))
     return planned_as(config, "semi_auto");
-  RunConfig run = planned_as(config, "data_parallel");
+  ResolvedRun run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";
   return run;
@@ -161,10 +160,11 @@ RunConfig as_data_parallel(const RunConfig& config, const Program& program, int 
 /// `planned` or data parallel, whichever plan::beats_data_parallel() prefers, measured in turns over
 /// parallel.verify_plan steps with the run's own data; their results are discarded. `asked` is the user's configuration
 /// before planning. Adds the measurements to `remarks`. A collective, with the same result on all ranks.
-RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Program& program,
-                                           const Group& group, std::vector<std::string>& remarks) {
+ResolvedRun faster_of_plan_and_data_parallel(const ResolvedRun& planned, const ResolvedRun& asked,
+                                             const Program& program, const Group& group,
+                                             std::vector<std::string>& remarks) {
   const auto plain = as_data_parallel(asked, program, group.size());
-  const auto measured = [&](const RunConfig& config) {
+  const auto measured = [&](const ResolvedRun& config) {
     return [&config, &program, &group](int steps) { return measured_step(config, program, group, steps); };
   };
   const auto steps = static_cast<int>(asked.parallel.verify_plan);
@@ -172,8 +172,8 @@ RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunCo
 }
 
 /// laid_out_as(), with batches of such a size that a step has as many samples as in data_parallel.
-RunConfig with_layout(const RunConfig& config, const plan::Plan& plan) {
-  RunConfig run = laid_out_as(config, plan);
+ResolvedRun with_layout(const ResolvedRun& config, const plan::Plan& plan) {
+  ResolvedRun run = laid_out_as(config, plan);
   const int ranks_of_part = plan.devices / parts_of_batch(plan);
   if (config.data.eval_batch_size) run.data.eval_batch_size = *config.data.eval_batch_size * ranks_of_part;
   if (!config.data.global_batch_size) run.data.batch_size = global_batch_size_of(config.data, ranks_of_part);
@@ -182,7 +182,7 @@ RunConfig with_layout(const RunConfig& config, const plan::Plan& plan) {
 
 /// The layout of a run in mode data_parallel, semi_auto or stand_alone: its mesh, placements and strategies, without
 /// costs. Parameters that no pattern names are replicated, by a last pattern "*".
-plan::Plan layout_of_run(const RunConfig& config, const Program& program, int devices) {
+plan::Plan layout_of_run(const ResolvedRun& config, const Program& program, int devices) {
   const auto module = model_without_memory(config, program).module;
   const bool global = is_global_mode(config.parallel);
   auto plan = global ? global_layout(config, *module, devices) : mirrored_layout(devices);
@@ -199,12 +199,12 @@ plan::Plan layout_of_run(const RunConfig& config, const Program& program, int de
 
 }  // namespace
 
-void save_strategy_file(const RunConfig& config, const Program& program, int devices) {
+void save_strategy_file(const ResolvedRun& config, const Program& program, int devices) {
   if (!config.parallel.strategy_ckpt_save_file) return;
   plan::save_plan(layout_of_run(config, program, devices), *config.parallel.strategy_ckpt_save_file);
 }
 
-RunConfig with_strategy_file(const RunConfig& config, const Program& program, const Group& group) {
+ResolvedRun with_strategy_file(const ResolvedRun& config, const Program& program, const Group& group) {
   const auto& file = *config.parallel.strategy_ckpt_load_file;
   const auto plan = plan::load_plan(file);
   if (plan.devices != group.size()) {
@@ -247,12 +247,12 @@ plan::Cluster planned_cluster(const ParallelConfig& config, int devices) {
   return cluster;
 }
 
-std::int64_t samples_of_step(const RunConfig& config, int devices) {
+std::int64_t samples_of_step(const ResolvedRun& config, int devices) {
   return global_batch_size_of(config.data, devices);
 }
 
-RunConfig laid_out_as(const RunConfig& config, const plan::Plan& plan) {
-  RunConfig run = planned_as(config, "semi_auto");
+ResolvedRun laid_out_as(const ResolvedRun& config, const plan::Plan& plan) {
+  ResolvedRun run = planned_as(config, "semi_auto");
   run.parallel.mesh = mesh_node(plan);
   if (!plan.parameters.empty()) run.parallel.shard = placements_node(plan.parameters);
   run.parallel.strategy = strategy_node(plan);
@@ -260,13 +260,13 @@ RunConfig laid_out_as(const RunConfig& config, const plan::Plan& plan) {
   return run;
 }
 
-RunConfig with_plan(const RunConfig& config, const Program& program, const plan::Plan& plan) {
+ResolvedRun with_plan(const ResolvedRun& config, const Program& program, const plan::Plan& plan) {
   if (plan::is_data_parallel(plan) && plan.operators.empty() && plan.inputs_by_name.empty())
     return as_data_parallel(config, program, plan.devices);
   return with_layout(config, plan);
 }
 
-std::string describe_plan(const RunConfig& config, const Program& program, int devices) {
+std::string describe_plan(const ResolvedRun& config, const Program& program, int devices) {
   if (devices == 1) {
     return "parallel.mode auto plans for several ranks, and this is one. Give --dry-run under the launcher of the "
            "run:\n"
@@ -282,7 +282,7 @@ std::string describe_plan(const RunConfig& config, const Program& program, int d
   return text;
 }
 
-AutoRun resolve_auto(const RunConfig& config, const Program& program, const Group& group) {
+AutoRun resolve_auto(const ResolvedRun& config, const Program& program, const Group& group) {
   AutoRun run;
   const int devices = group.size();
   auto [step, options] = planned_search(config, program, devices);

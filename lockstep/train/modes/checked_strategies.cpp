@@ -124,7 +124,7 @@ std::optional<std::string> operator_of_module(const std::string& key, const Mode
       position);
 }
 
-ModelFacts facts_of(const RunConfig& config, const Program& program) {
+ModelFacts facts_of(const ResolvedRun& config, const Program& program) {
   const auto model = model_without_memory(config, program);
   ModelFacts facts;
   for (const auto& each : model.module->named_parameters()) {
@@ -254,7 +254,7 @@ bool has_strategies(const ParallelConfig& config) {
 
 /// The names in parallel.shard, before data is loaded and ranks exchange weights. A module that cannot be made without
 /// memory is checked when the session has made it.
-void check_shard(const RunConfig& config, const Program& program, int devices) {
+void check_shard(const ResolvedRun& config, const Program& program, int devices) {
   if (!is_given(config.parallel.shard)) return;
   std::optional<ModelFacts> facts;
   try {
@@ -301,7 +301,7 @@ std::optional<plan::Constraints> constraints_on(const GivenStrategies& given,
 }
 
 /// Error(config) if no mesh can satisfy the strategies.
-void require_a_mesh(const plan::SearchOptions& options, const RunConfig& config, int devices) {
+void require_a_mesh(const plan::SearchOptions& options, const ResolvedRun& config, int devices) {
   const auto shapes = plan::mesh_shapes(devices, options.most_axes);
   if (std::any_of(shapes.begin(), shapes.end(), [&](const auto& each) { return options.constraints_on(each); })) return;
   const auto& node = is_given(config.parallel.strategy) ? config.parallel.strategy : config.parallel.dataset_strategy;
@@ -313,13 +313,13 @@ void require_a_mesh(const plan::SearchOptions& options, const RunConfig& config,
 
 }  // namespace
 
-RunConfig with_checked_strategies(const RunConfig& config, const Program& program, int devices) {
+ResolvedRun with_checked_strategies(const ResolvedRun& config, const Program& program, int devices) {
   if (!is_global_mode(config.parallel)) return config;
   if (!has_strategies(config.parallel)) {
     check_shard(config, program, devices);
     return config;
   }
-  RunConfig checked = config;
+  ResolvedRun checked = config;
   auto& parallel = checked.parallel;
   const auto mesh = mesh_layout(parallel, devices);
   std::vector<plan::ExampleInput> inputs;  // read once: a program's own data may have to be loaded for them
@@ -347,7 +347,7 @@ RunConfig with_checked_strategies(const RunConfig& config, const Program& progra
   return checked;
 }
 
-PlannedSearch planned_search(const RunConfig& config, const Program& program, int devices) {
+PlannedSearch planned_search(const ResolvedRun& config, const Program& program, int devices) {
   const auto samples = samples_of_step(config, devices);
   PlannedSearch search{.step = trace_run(config, program, samples),
                        .options = search_options(config.parallel, devices)};

@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// file and line that names the key and the operator or parameter: unknown names (also in parallel.shard), tuples that
 /// do not fit the tensors, divisions without matching axes of the mesh. A step is traced only if operators or outputs
 /// have strategies.
-RunConfig with_checked_strategies(const RunConfig& config, const Program& program, int devices);
+ResolvedRun with_checked_strategies(const ResolvedRun& config, const Program& program, int devices);
 
 struct PlannedSearch {
   PlannedStep step;
@@ -23,6 +23,6 @@ struct PlannedSearch {
 /// The traced step of a run in mode auto with the user's strategies, and the options of the search for its plan:
 /// parallel.mesh, shard, strategy and dataset_strategy. Without parallel.mesh, only meshes that can satisfy the
 /// strategies are searched. Errors as with_checked_strategies() and trace_run().
-PlannedSearch planned_search(const RunConfig& config, const Program& program, int devices);
+PlannedSearch planned_search(const ResolvedRun& config, const Program& program, int devices);
 
 }  // namespace lockstep::train

@@ -152,7 +152,7 @@ std::string describe_stray_tensors(const at::Tensor& loss, const torch::nn::Modu
   return count > 0 ? words : "";
 }
 
-ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
+ForwardOptions forward_options(const ResolvedRun& config, const c10::Device& device) {
   return {config.model.channels_last, autocast_dtype(config.model.autocast, device.is_cuda()), device};
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/samples/dataset.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
 
 #include <ATen/core/Tensor.h>
@@ -66,7 +66,7 @@ struct ForwardOptions {
 };
 
 /// Error(config) for model.autocast float16 where this libtorch cannot compute in it.
-ForwardOptions forward_options(const RunConfig& config, const c10::Device& device);
+ForwardOptions forward_options(const ResolvedRun& config, const c10::Device& device);
 
 /// The result of one forward pass, with its number of samples and items.
 struct Forwarded {

@@ -136,7 +136,7 @@ class DividedUpdate {
 /// same random numbers.
 class GlobalRun final : public ParallelRun, private StepView {
  public:
-  GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
+  GlobalRun(const ResolvedRun& config, const Model& model, const Group& group, const ForwardOptions& options)
       : model_(model),
         group_(group),
         layout_(mesh_layout(config.parallel, group.size())),
@@ -152,17 +152,16 @@ class GlobalRun final : public ParallelRun, private StepView {
     };
     const auto names = names_in(*model_.module);
     auto plan = whole_plan(config.parallel, layout_, names);
-    distribute_module(*model_.module, mesh_,
-                      with_wrapper_placements(std::move(plan), config.parallel.wrapper, layout_, *model_.module),
+    distribute_module(*model_.module, mesh_, with_wrapper_placements(std::move(plan), config, layout_, *model_.module),
                       {.gradients = reduction_options(config.parallel)});
     global::set_strategies(*model_.module, mesh_, read_strategies(config.parallel, names).operators);
     parameters_ = trainable_parameters(*model_.module);
-    if (const auto in_flight = prefetch_of(config.parallel.wrapper); in_flight > 0) {
+    if (const auto in_flight = prefetch_of(config); in_flight > 0) {
       prefetch_ = std::make_shared<global::Prefetch>(model_.module->parameters(), in_flight);
       mesh_.state()->set_prefetch(prefetch_);
     }
     if (config.parallel.shard_optimizer) divided_.emplace(parameters_, layout_);
-    optimizer_ = make_optimizer(config.optimizer, updated());
+    optimizer_ = make_optimizer(config, updated());
   }
 
   StepLosses step(const StepRequest& request, samples::Batches& batches) override {
@@ -314,7 +313,7 @@ class GlobalRun final : public ParallelRun, private StepView {
 
 }  // namespace
 
-std::unique_ptr<ParallelRun> make_global_run(const RunConfig& config, const Model& model, const Group& group,
+std::unique_ptr<ParallelRun> make_global_run(const ResolvedRun& config, const Model& model, const Group& group,
                                              const ForwardOptions& options) {
   return std::make_unique<GlobalRun>(config, model, group, options);
 }

@@ -181,7 +181,7 @@ std::vector<std::string> idle_axes(const ParallelConfig& config, const MeshLayou
   return idle;
 }
 
-void check_parallel(const RunConfig& config) {
+void check_parallel(const ResolvedRun& config) {
   const auto& parallel = config.parallel;
   const auto refuse = [](const std::string& message) { throw Error(ErrorKind::config, "config", message); };
   const auto given = [](const ConfigNode& node) { return node.kind != ConfigNode::Kind::null; };

@@ -3,10 +3,10 @@
 
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/operator_strategy.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <map>
 #include <string>
@@ -42,7 +42,7 @@ ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, cons
 std::vector<std::string> idle_axes(const ParallelConfig& config, const MeshLayout& mesh, const ModulePlan& plan);
 
 /// Error(config) for settings that are incompatible with parallel.mode.
-void check_parallel(const RunConfig& config);
+void check_parallel(const ResolvedRun& config);
 
 /// The part of each batch that `rank` loads: its coordinate along the axes that divide the batch.
 DataShare global_data_share(const ParallelConfig& config, int rank, int world_size);

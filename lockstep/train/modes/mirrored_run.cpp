@@ -56,13 +56,13 @@ class BackwardHook {
 };
 
 /// Sparse gradients stay sparse where the optimizer takes them.
-bool sends_rows(const RunConfig& config) {
+bool sends_rows(const ResolvedRun& config) {
   const auto& how = config.parallel.sparse_gradients;
   if (how != "auto") return how == "rows";
-  return !config.parallel.shard_optimizer && takes_rows(config.optimizer);
+  return !config.parallel.shard_optimizer && takes_rows(config);
 }
 
-DataParallelOptions parallel_options(const RunConfig& run, const Model& model) {
+DataParallelOptions parallel_options(const ResolvedRun& run, const Model& model) {
   const auto& config = run.parallel;
   DataParallelOptions options;
   options.gradients_mean = config.gradients_mean;
@@ -86,7 +86,7 @@ ForwardOptions with_sums(ForwardOptions options, const Group& group) {
   return options;
 }
 
-bool has_own_buffers(const RunConfig& config, const Model& model) {
+bool has_own_buffers(const ResolvedRun& config, const Model& model) {
   return config.parallel.buffers == "local" && !model.module->buffers().empty();
 }
 
@@ -104,7 +104,7 @@ void watch_step(StepRequest& request, BufferRing& ring) {
   };
 }
 
-std::optional<ServedTables> served(const RunConfig& config, const Model& model, std::optional<TablePlace> place) {
+std::optional<ServedTables> served(const ResolvedRun& config, const Model& model, std::optional<TablePlace> place) {
   if (!place) return std::nullopt;
   return ServedTables(config.parallel, *model.module, std::move(*place));
 }
@@ -112,14 +112,13 @@ std::optional<ServedTables> served(const RunConfig& config, const Model& model, 
 /// DataParallel divides gradients by the ranks, so each batch's mean loss is scaled by its items * ranks / S.
 class MirroredRun final : public ParallelRun, private StepView {
  public:
-  MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options,
+  MirroredRun(const ResolvedRun& config, const Model& model, const Group& group, const ForwardOptions& options,
               std::optional<TablePlace> tables)
       : model_(model),
         options_(with_sums(options, group)),
         parallel_(model.module, group, parallel_options(config, model)),
         tables_(served(config, model, std::move(tables))),
-        updater_(optimizer_of_module(config.optimizer, *model.module), parallel_, config.parallel.shard_optimizer,
-                 can_rejoin(group)),
+        updater_(run_of_module(config, *model.module), parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
         clip_norm_(config.train.clip_norm),
         is_one_batch_(config.parallel.sync_batch_norm),
         dense_gradients_(!sends_rows(config)),
@@ -319,7 +318,7 @@ class MirroredRun final : public ParallelRun, private StepView {
 
 }  // namespace
 
-std::unique_ptr<ParallelRun> make_mirrored_run(const RunConfig& config, const Model& model, const Group& group,
+std::unique_ptr<ParallelRun> make_mirrored_run(const ResolvedRun& config, const Model& model, const Group& group,
                                                const ForwardOptions& options, std::optional<TablePlace> tables) {
   return std::make_unique<MirroredRun>(config, model, group, options, std::move(tables));
 }

@@ -6,11 +6,11 @@
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/save.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/served/served_tables.h>
 
 #include <cstdint>
@@ -87,19 +87,19 @@ class ParallelRun {
 };
 
 /// The two views (mirrored_run.cpp and global_run.cpp), without parallel.wrapper.
-std::unique_ptr<ParallelRun> make_mirrored_run(const RunConfig& config, const Model& model, const Group& group,
+std::unique_ptr<ParallelRun> make_mirrored_run(const ResolvedRun& config, const Model& model, const Group& group,
                                                const ForwardOptions& options, std::optional<TablePlace> tables);
-std::unique_ptr<ParallelRun> make_global_run(const RunConfig& config, const Model& model, const Group& group,
+std::unique_ptr<ParallelRun> make_global_run(const ResolvedRun& config, const Model& model, const Group& group,
                                              const ForwardOptions& options);
 
 /// Converts MiB of the configuration to bytes, at least 1.
 std::int64_t bytes_of_mib(double mib);
 
-DataShare data_share(const RunConfig& config, const Group& group);
+DataShare data_share(const ResolvedRun& config, const Group& group);
 
 /// Makes the run of a model that is ready for training; all ranks get rank 0's weights. `tables`: the location of the
 /// model's tables, if they are not in the model. A collective.
-std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
+std::unique_ptr<ParallelRun> make_parallel_run(const ResolvedRun& config, const Model& model, const Group& group,
                                                const ForwardOptions& options,
                                                std::optional<TablePlace> tables = std::nullopt);
 

@@ -74,7 +74,7 @@ CountedRows count_rows(const samples::Dataset& data, std::int64_t samples, std::
 }
 
 // nullopt for an optimizer that is not a row optimizer.
-std::optional<TableRules> find_rules(const OptimizerConfig& config, const torch::nn::Module& module) {
+std::optional<TableRules> find_rules(const ResolvedRun& config, const torch::nn::Module& module) {
   try {
     return std::optional<TableRules>(std::in_place, config, module, NamedParameters());
   } catch (const Error& error) {
@@ -89,14 +89,14 @@ std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int6
   return inputs_of(example_of(program), samples);
 }
 
-PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples) {
+PlannedStep trace_run(const ResolvedRun& config, const Program& program, std::int64_t samples) {
   const auto start = std::chrono::steady_clock::now();
   auto step = trace_run(config, program, example_of(program), samples);
   step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return step;
 }
 
-PlannedStep trace_run(const RunConfig& config, const Program& program, const samples::Batch& example,
+PlannedStep trace_run(const ResolvedRun& config, const Program& program, const samples::Batch& example,
                       std::int64_t samples) {
   const auto start = std::chrono::steady_clock::now();
   const auto model = model_without_memory(config, program);
@@ -115,7 +115,7 @@ PlannedStep trace_run(const RunConfig& config, const Program& program, const sam
            },
        .optimizer =
            [&](const std::vector<at::Tensor>& /*without their names*/) {
-             return make_optimizer(config.optimizer, trainable_parameters(*model.module));
+             return make_optimizer(config, trainable_parameters(*model.module));
            }});
   step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return step;
@@ -142,7 +142,7 @@ PlannedStep trace_gpt(const models::GptShape& shape, std::int64_t batch) {
   return step;
 }
 
-plan::Memory memory_of_step(const RunConfig& config, const Program& program, const samples::Batch& example,
+plan::Memory memory_of_step(const ResolvedRun& config, const Program& program, const samples::Batch& example,
                             std::int64_t samples) {
   const auto step = trace_run(config, program, example, samples);
   return plan::predict(step.graph, plan::Cluster{}, {1}, Placements(1), {}).memory;
@@ -162,14 +162,14 @@ std::string why_too_large(const plan::Memory& needed, int ranks, std::int64_t sa
       shown(plan::Bytes{static_cast<double>(available)}));
 }
 
-std::optional<plan::TableQuestion> planned_tables(const RunConfig& config, const Program& program, int workers,
+std::optional<plan::TableQuestion> planned_tables(const ResolvedRun& config, const Program& program, int workers,
                                                   std::optional<int> servers) {
   auto served = config;  // so that the tables take no memory, however large they are
   served.parallel.mode = "parameter_server";
   const auto model = model_without_memory(served, program);
   const auto tables = models::tables_elsewhere(*model.module);
   if (tables.empty()) return std::nullopt;
-  const auto rules = find_rules(config.optimizer, *model.module);
+  const auto rules = find_rules(config, *model.module);
   if (!rules) return std::nullopt;
   const auto samples = std::max<std::int64_t>(1, samples_of_step(config, workers) / workers);
   const auto counted = count_rows(*program.data(data::Split::train), samples, config.system.seed);

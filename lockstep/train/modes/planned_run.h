@@ -27,12 +27,12 @@ std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int6
 
 /// One step of the program's model, task and optimizer over a batch like `example`, but of `samples` samples, traced
 /// without memory for parameters. Errors as plan::trace_step().
-PlannedStep trace_run(const RunConfig& config, const Program& program, const samples::Batch& example,
+PlannedStep trace_run(const ResolvedRun& config, const Program& program, const samples::Batch& example,
                       std::int64_t samples);
 
 /// One step of the program's model, task and optimizer over a batch of `samples` samples, traced without memory for
 /// parameters. Reads no data if the program has an example. Errors as configured_program() and plan::trace_step().
-PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples);
+PlannedStep trace_run(const ResolvedRun& config, const Program& program, std::int64_t samples);
 
 /// One step of a GPT with AdamW over `batch` windows of the whole context, traced without memory for parameters. Errors
 /// as models::gpt() and plan::trace_step().
@@ -40,7 +40,7 @@ PlannedStep trace_gpt(const models::GptShape& shape, std::int64_t batch);
 
 /// The memory of one rank with the whole model, for a batch like `example` of `samples` samples. Errors as
 /// plan::trace_step().
-plan::Memory memory_of_step(const RunConfig& config, const Program& program, const samples::Batch& example,
+plan::Memory memory_of_step(const ResolvedRun& config, const Program& program, const samples::Batch& example,
                             std::int64_t samples);
 
 /// A warning for users about a step that does not fit into memory; empty if it fits. The parameters of `ranks` ranks
@@ -51,7 +51,7 @@ std::string why_too_large(const plan::Memory& needed, int ranks, std::int64_t sa
 /// samples of the training data. `servers`: the number of parameter servers; nullopt: cluster.server_num. Returns
 /// nullopt if the model has no tables, or the optimizer is not a row optimizer, so that there is no choice. Errors of
 /// configured_program() and of the data.
-std::optional<plan::TableQuestion> planned_tables(const RunConfig& config, const Program& program, int workers,
+std::optional<plan::TableQuestion> planned_tables(const ResolvedRun& config, const Program& program, int workers,
                                                   std::optional<int> servers);
 
 }  // namespace lockstep::train

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-std::optional<std::string> why_not_recorded(const RunConfig& config, const torch::nn::Module& module) {
+std::optional<std::string> why_not_recorded(const ResolvedRun& config, const torch::nn::Module& module) {
   if (is_served_mode(config.parallel)) return "a part of each step is on parameter servers";
   if (config.parallel.shard_optimizer) return "parallel.shard_optimizer divides the update";
   if (config.train.accumulate > 1) return "train.accumulate has several batches in a step";

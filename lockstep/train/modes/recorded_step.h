@@ -12,7 +12,7 @@
 namespace lockstep::train {
 
 /// The reason why the steps of such a run cannot be recorded; nullopt: recording may be possible (GraphedStep decides).
-std::optional<std::string> why_not_recorded(const RunConfig& config, const torch::nn::Module& module);
+std::optional<std::string> why_not_recorded(const ResolvedRun& config, const torch::nn::Module& module);
 
 /// A view of the step of one rank with a CUDA device, of one batch: forward, backward and update are one launch, in the
 /// place of backward. Results equal those of the mirrored view, except for the last bits. The points after backward are

@@ -25,7 +25,7 @@
 namespace lockstep::train {
 namespace {
 
-Model made_by(const RunConfig& config, const Program& program) {
+Model made_by(const ResolvedRun& config, const Program& program) {
   if (!program.model || !program.task || !program.data) {
     fail(ErrorKind::invalid_argument, "train", "a Program needs model, task and data; it has no {}",
          !program.model  ? "model"
@@ -40,8 +40,7 @@ Model made_by(const RunConfig& config, const Program& program) {
   }
   std::optional<models::TablesElsewhere> elsewhere;
   if (is_served_mode(config.parallel)) elsewhere.emplace();
-  Model model{program.model(),
-              with_metrics(program.task, metrics_of(config.metrics, parts_or_shipped(config.model.parts).metrics))};
+  Model model{program.model(), with_metrics(program.task, metrics_of(config.metrics, config.parts->metrics))};
   if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model returned nullptr instead of a module");
   return model;
 }
@@ -70,7 +69,7 @@ void recompute_blocks(const torch::nn::Module& module, const std::vector<std::st
 
 }  // namespace
 
-Model make_model(const RunConfig& config, const Program& program, const c10::Device& device) {
+Model make_model(const ResolvedRun& config, const Program& program, const c10::Device& device) {
   seed_weights(config.system.seed);
   auto model = made_by(config, program);
   model.module->to(device);
@@ -80,7 +79,7 @@ Model make_model(const RunConfig& config, const Program& program, const c10::Dev
   return model;
 }
 
-Model model_without_memory(const RunConfig& config, const Program& program) {
+Model model_without_memory(const ResolvedRun& config, const Program& program) {
   const plan::WithoutMemory scope;
   auto model = made_by(config, program);
   freeze_parameters(*model.module, config.model.freeze);
@@ -108,25 +107,25 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
   }
 }
 
-std::vector<std::string> first_weights(const Model& model, const ModelConfig& config) {
+std::vector<std::string> first_weights(const Model& model, const ResolvedRun& config) {
   std::vector<std::string> remarks;
-  const auto* part = config.is_own ? nullptr : find_part(parts_or_shipped(config.parts).models, config.name);
-  if (part != nullptr && part->start) remarks = part->start(options_of(config, *part), *model.module);
-  if (!config.weights) return remarks;
-  auto loaded = start_from_weights(model, config, WeightsFor::training);
-  remarks.push_back(fmt::format("starting from the weights in {}", *config.weights));
+  const auto* part = config.has_own_model ? nullptr : find_part(config.parts->models, config.model.name);
+  if (part != nullptr && part->start) remarks = part->start(options_of(config.model, *part), *model.module);
+  if (!config.model.weights) return remarks;
+  auto loaded = start_from_weights(model, config.model, WeightsFor::training);
+  remarks.push_back(fmt::format("starting from the weights in {}", *config.model.weights));
   remarks.insert(remarks.end(), loaded.begin(), loaded.end());
   return remarks;
 }
 
-std::string describe_run(const RunConfig& given, const Program& parts) {
-  const auto config = config_of(parts, given);
+std::string describe_run(const ResolvedRun& given, const Program& parts) {
+  const auto config = resolved_for(parts, given);
   check_run_config(config);
   const auto program = complete_program(parts, config);
   const auto model = make_model(config, program, torch::kCPU);
-  return fmt::format(
-      "{}\n{}{}{}\n{}", print_config(config), config.origins, program.describe_data ? program.describe_data() : "",
-      describe_groups(config.optimizer, trained_parameters(*model.module)), models::summarize(*model.module));
+  return fmt::format("{}\n{}{}{}\n{}", print_config(config), config.origins,
+                     program.describe_data ? program.describe_data() : "",
+                     describe_groups(config, trained_parameters(*model.module)), models::summarize(*model.module));
 }
 
 }  // namespace lockstep::train

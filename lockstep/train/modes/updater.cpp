@@ -114,12 +114,12 @@ void require_places(const NamedTensors& outline, const torch::optim::Optimizer& 
 
 }  // namespace
 
-Updater::Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded, bool recovers)
+Updater::Updater(const ResolvedRun& run, const DataParallel& parallel, bool sharded, bool recovers)
     : parameters_(trainable_parameters(parallel.module())) {
   if (sharded) shards_.emplace(parallel);
-  optimizer_ = sharded ? make_optimizer(config, parameters_, shards_->pieces(), owners_of(*shards_))
-                       : make_optimizer(config, parameters_);
-  if (sharded && recovers && parallel.group().size() > 1) backup_.emplace(config, *shards_, *optimizer_, parameters_);
+  optimizer_ = sharded ? make_optimizer(run, parameters_, shards_->pieces(), owners_of(*shards_))
+                       : make_optimizer(run, parameters_);
+  if (sharded && recovers && parallel.group().size() > 1) backup_.emplace(run, *shards_, *optimizer_, parameters_);
 }
 
 Updater::~Updater() = default;

@@ -18,7 +18,7 @@ enum class StepPoint;
 class Updater {
  public:
   /// A collective when `sharded`, as are `step` and `add_state` then. `recovers`: shards have backups.
-  Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded, bool recovers);
+  Updater(const ResolvedRun& run, const DataParallel& parallel, bool sharded, bool recovers);
   ~Updater();
 
   /// Updates the parameters with their gradients, which are first scaled down to a common norm of `clip_norm` if it is

@@ -61,9 +61,10 @@ WrapperPart sharded_wrapper(std::string name, std::string doc) {
           .place = fully_sharded};
 }
 
-const WrapperPart* wrapper_of(const WrapperConfig& config) {
-  if (config.type.empty()) return nullptr;
-  return &part_named(parts_or_shipped(config.parts).wrappers, config.type, "parallel.wrapper.type");
+const WrapperPart* wrapper_of(const ResolvedRun& run) {
+  const auto& type = run.parallel.wrapper.type;
+  if (type.empty()) return nullptr;
+  return &part_named(run.parts->wrappers, type, "parallel.wrapper.type");
 }
 
 void require_mode(const std::string& mode, const WrapperPart& part) {
@@ -94,9 +95,10 @@ std::vector<WrapperPart> wrapper_parts() {
           sharded_wrapper("MMFullyShardedDataParallel", "MMEngine's name of fully_sharded")};
 }
 
-void apply_wrapper(ParallelConfig& config) {
-  const auto* part = wrapper_of(config.wrapper);
+void apply_wrapper(ResolvedRun& run) {
+  const auto* part = wrapper_of(run);
   if (part == nullptr) return;
+  auto& config = run.parallel;
   auto meant = config;
   if (part->settings) part->settings(options_of(config.wrapper, *part), meant);
   if (config.mode != meant.mode && config.mode != "data_parallel") {
@@ -109,11 +111,11 @@ void apply_wrapper(ParallelConfig& config) {
   config = std::move(meant);
 }
 
-ModulePlan with_wrapper_placements(ModulePlan plan, const WrapperConfig& config, const MeshLayout& mesh,
+ModulePlan with_wrapper_placements(ModulePlan plan, const ResolvedRun& run, const MeshLayout& mesh,
                                    const torch::nn::Module& module) {
-  const auto* part = wrapper_of(config);
+  const auto* part = wrapper_of(run);
   if (part == nullptr || !part->place) return plan;
-  const auto own = part->place(options_of(config, *part), module, mesh);
+  const auto own = part->place(options_of(run.parallel.wrapper, *part), module, mesh);
   for (const auto& [pattern, placements] : own) {
     if (placements.size() == mesh.names.size()) continue;
     fail(ErrorKind::invalid_argument, "parallel.wrapper",
@@ -131,14 +133,14 @@ ModulePlan with_wrapper_placements(ModulePlan plan, const WrapperConfig& config,
   return whole;
 }
 
-std::size_t prefetch_of(const WrapperConfig& config) {
-  const auto* part = wrapper_of(config);
-  return part != nullptr && part->place ? static_cast<std::size_t>(config.prefetch) : 0;
+std::size_t prefetch_of(const ResolvedRun& run) {
+  const auto* part = wrapper_of(run);
+  return part != nullptr && part->place ? static_cast<std::size_t>(run.parallel.wrapper.prefetch) : 0;
 }
 
-void wrap_module(const WrapperConfig& config, torch::nn::Module& module, const Group& group) {
-  const auto* part = wrapper_of(config);
-  if (part != nullptr && part->wrap) part->wrap(options_of(config, *part), module, group);
+void wrap_module(const ResolvedRun& run, torch::nn::Module& module, const Group& group) {
+  const auto* part = wrapper_of(run);
+  if (part != nullptr && part->wrap) part->wrap(options_of(run.parallel.wrapper, *part), module, group);
 }
 
 }  // namespace lockstep::train

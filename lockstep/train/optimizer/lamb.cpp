@@ -112,12 +112,12 @@ void describe(ConfigFields& fields, LambSettings& settings) {
   adapt_1d_key(fields, settings.adapt_1d);
 }
 
-std::vector<OptimizerPart> lamb_parts() {
-  return {{.name = "lamb",
-           .doc = "Adam, scaled to the norm of each parameter",
-           .options = PartOptions::of(LambSettings{}),
-           .make = make_lamb,
-           .check = check_lamb}};
+void add_lamb(Parts& parts) {
+  parts.optimizers.push_back({.name = "lamb",
+                              .doc = "Adam, scaled to the norm of each parameter",
+                              .options = PartOptions::of(LambSettings{}),
+                              .make = make_lamb,
+                              .check = check_lamb});
 }
 
 }  // namespace lockstep::train

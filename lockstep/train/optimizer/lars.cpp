@@ -100,11 +100,11 @@ void describe(ConfigFields& fields, LarsSettings& settings) {
   adapt_1d_key(fields, settings.adapt_1d);
 }
 
-std::vector<OptimizerPart> lars_parts() {
-  return {{.name = "lars",
-           .doc = "momentum, scaled to the norm of each parameter",
-           .options = PartOptions::of(LarsSettings{}),
-           .make = make_lars}};
+void add_lars(Parts& parts) {
+  parts.optimizers.push_back({.name = "lars",
+                              .doc = "momentum, scaled to the norm of each parameter",
+                              .options = PartOptions::of(LarsSettings{}),
+                              .make = make_lars});
 }
 
 }  // namespace lockstep::train

@@ -188,12 +188,12 @@ void check_muon(const OptimizerConfig& config) { require_two_betas(config.option
 
 }  // namespace
 
-std::vector<OptimizerPart> muon_parts() {
-  return {{.name = "muon",
-           .doc = "orthogonalised momentum for matrices, AdamW for other parameters",
-           .options = PartOptions::of(MuonSettings{}),
-           .make = make_muon,
-           .check = check_muon}};
+void add_muon(Parts& parts) {
+  parts.optimizers.push_back({.name = "muon",
+                              .doc = "orthogonalised momentum for matrices, AdamW for other parameters",
+                              .options = PartOptions::of(MuonSettings{}),
+                              .make = make_muon,
+                              .check = check_muon});
 }
 
 }  // namespace lockstep::train

@@ -80,12 +80,11 @@ void require_same_class(const optim::Optimizer& whole, const optim::Optimizer& m
        config.name);
 }
 
-std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
-                                                 const std::vector<TensorGroup>& groups) {
-  const auto& parts = parts_or_shipped(config.parts).optimizers;
+std::unique_ptr<optim::Optimizer> make_of_groups(const ResolvedRun& run, const std::vector<TensorGroup>& groups) {
+  const auto& config = run.optimizer;
   const auto make = [&](const std::vector<at::Tensor>& tensors, const ParameterSettings& settings) {
-    OptimizerConfig own = settings.optimizer ? config_of_group(config, *settings.optimizer) : config;
-    const auto& part = part_named(parts, own.name, "optimizer.name");
+    OptimizerConfig own = settings.optimizer ? config_of_group(run, *settings.optimizer) : config;
+    const auto& part = part_named(run.parts->optimizers, own.name, "optimizer.name");
     own.options = options_of(own, part);
     own.lr = config.lr * settings.lr_factor;
     own.weight_decay = settings.weight_decay;
@@ -131,27 +130,26 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces) {
   return named;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config, const NamedParameters& parameters) {
-  if (config.factory) return make_by(config.factory, tensors_of(parameters));
+std::unique_ptr<optim::Optimizer> make_optimizer(const ResolvedRun& run, const NamedParameters& parameters) {
+  if (run.optimizer_factory) return make_by(run.optimizer_factory, tensors_of(parameters));
   std::vector<std::size_t> owners(parameters.size());
   std::iota(owners.begin(), owners.end(), std::size_t{0});
-  return make_of_groups(config, groups_of(settings_of(config, parameters), tensors_of(parameters), owners));
+  return make_of_groups(run, groups_of(settings_of(run, parameters), tensors_of(parameters), owners));
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config, const NamedParameters& parameters,
+std::unique_ptr<optim::Optimizer> make_optimizer(const ResolvedRun& run, const NamedParameters& parameters,
                                                  const std::vector<at::Tensor>& pieces,
                                                  const std::vector<std::size_t>& owners) {
-  require_elementwise(config);
-  if (config.factory) return make_by(config.factory, pieces);
-  return make_of_groups(config, groups_of(settings_of(config, parameters), pieces, owners));
+  require_elementwise(run);
+  if (run.optimizer_factory) return make_by(run.optimizer_factory, pieces);
+  return make_of_groups(run, groups_of(settings_of(run, parameters), pieces, owners));
 }
 
-OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory factory) {
+void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory) {
   const auto optimizer = make_by(factory, {torch::zeros({1}, torch::requires_grad())});
-  config.name = torch_optimizer_of(*optimizer).name(*optimizer);
-  if (config.lr <= 0) config.lr = optimizer->param_groups().front().options().get_lr();
-  config.factory = std::move(factory);
-  return config;
+  run.optimizer.name = torch_optimizer_of(*optimizer).name(*optimizer);
+  if (run.optimizer.lr <= 0) run.optimizer.lr = optimizer->param_groups().front().options().get_lr();
+  run.optimizer_factory = std::move(factory);
 }
 
 void set_learning_rate(optim::Optimizer& optimizer, double lr) {

@@ -65,13 +65,14 @@ std::vector<std::string> patterns_of(const ConfigNode& entry, const ConfigNode& 
   return patterns;
 }
 
-GroupRule rule_of(const ConfigNode& entry, const std::string& path, const OptimizerConfig& config) {
+GroupRule rule_of(const ConfigNode& entry, const std::string& path, const ResolvedRun& run) {
+  const auto& config = run.optimizer;
   if (entry.kind != ConfigNode::Kind::map) wrong_entry(entry, path, kEntryForm);
   GroupConfig read;
   const auto name = name_in(entry);
   if (!name.empty()) {
     try {
-      read.options = part_named(parts_or_shipped(config.parts).optimizers, name, path + ".name").options;
+      read.options = part_named(run.parts->optimizers, name, path + ".name").options;
     } catch (const Error& error) {
       throw Error(error.kind(), error.where(), error.message(), entry.position);
     }
@@ -143,38 +144,38 @@ NamedTensors without_frozen(NamedTensors optimizer_state, const torch::nn::Modul
   return optimizer_state;
 }
 
-std::vector<GroupRule> group_rules(const OptimizerConfig& config) {
-  const auto& groups = config.groups;
+std::vector<GroupRule> group_rules(const ResolvedRun& run) {
+  const auto& groups = run.optimizer.groups;
   if (groups.kind == ConfigNode::Kind::null) return {};
   if (groups.kind != ConfigNode::Kind::list)
     wrong_entry(groups, kGroupsKey, fmt::format("a list such as [{}]", kEntryForm));
   std::vector<GroupRule> rules;
   for (const auto& entry : groups.items)
-    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size()), config));
+    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size()), run));
   return rules;
 }
 
-OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry) {
-  const auto rule = group_rules(config).at(entry);
-  OptimizerConfig own = config;
-  own.name = own.options_of = rule.optimizer;
-  own.options = rule.options;
+OptimizerConfig config_of_group(const ResolvedRun& run, std::size_t entry) {
+  const auto rule = group_rules(run).at(entry);
+  OptimizerConfig own = run.optimizer;
+  own.name = rule.optimizer;
+  own.options = rule.options.named(rule.optimizer);
   return own;
 }
 
-std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters) {
-  const auto rules = group_rules(config);
+std::vector<ParameterSettings> settings_of(const ResolvedRun& run, const NamedParameters& parameters) {
+  const auto rules = group_rules(run);
   std::vector<std::string> names;
   for (const auto& [name, parameter] : parameters) names.push_back(name);
   for (std::size_t i = 0; i < rules.size(); ++i) {
     require_matches(rules[i].match, names, fmt::format("{}[{}].match", kGroupsKey, i), rules[i].position);
   }
-  const auto is_excepted = decay_exception(config.no_decay, parameters);
+  const auto is_excepted = decay_exception(run.optimizer.no_decay, parameters);
   std::vector<ParameterSettings> settings;
   for (const auto& [name, parameter] : parameters) {
     const auto rule =
         std::ranges::find_if(rules, [&name = name](const GroupRule& each) { return fits_any(name, each.match); });
-    const double by_default = is_excepted(name, parameter) ? 0 : config.weight_decay;
+    const double by_default = is_excepted(name, parameter) ? 0 : run.optimizer.weight_decay;
     if (rule == rules.end()) {
       settings.push_back({1, by_default, std::nullopt});
       continue;
@@ -185,7 +186,7 @@ std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const 
   return settings;
 }
 
-OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParameters& parameters) {
+ResolvedRun without_idle_patterns(ResolvedRun run, const NamedParameters& parameters) {
   const auto is_idle = [&](const ConfigNode& pattern) {
     return std::ranges::none_of(parameters, [&](const auto& each) { return fits_any(each.first, {pattern.scalar}); });
   };
@@ -198,18 +199,18 @@ OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParamet
     }
     return false;
   };
-  std::erase_if(config.groups.items, has_none_left);
-  return config;
+  std::erase_if(run.optimizer.groups.items, has_none_left);
+  return run;
 }
 
-std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters) {
+std::string describe_groups(const ResolvedRun& run, const NamedParameters& parameters) {
   struct Line {
     ParameterSettings settings;
     std::size_t parameters = 0;
     std::int64_t numbers = 0;
     std::string first;
   };
-  const auto settings = settings_of(config, parameters);
+  const auto settings = settings_of(run, parameters);
   std::vector<Line> lines;
   for (std::size_t i = 0; i < settings.size(); ++i) {
     auto line = std::ranges::find(lines, settings[i], &Line::settings);
@@ -222,7 +223,7 @@ std::string describe_groups(const OptimizerConfig& config, const NamedParameters
   for (const auto& line : lines) {
     const auto& entry = line.settings.optimizer;
     text += fmt::format("# {}learning rate x {}, weight decay {}: {} parameter(s) with {} numbers, {}{}\n",
-                        entry ? config_of_group(config, *entry).name + ", " : "", line.settings.lr_factor,
+                        entry ? config_of_group(run, *entry).name + ", " : "", line.settings.lr_factor,
                         line.settings.weight_decay, line.parameters, line.numbers, line.first,
                         line.parameters > 1 ? ", ..." : "");
   }

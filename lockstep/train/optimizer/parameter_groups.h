@@ -3,9 +3,9 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <optional>
 #include <string>
@@ -35,7 +35,7 @@ struct GroupRule {
 /// The parsed value of optimizer.groups. Error(config) with file and line for anything but a list of {match: PATTERN or
 /// [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}, where `lr` may take the place of lr_factor, and `name`
 /// names another optimizer, whose keys follow.
-std::vector<GroupRule> group_rules(const OptimizerConfig& config);
+std::vector<GroupRule> group_rules(const ResolvedRun& run);
 
 /// The settings of one parameter.
 struct ParameterSettings {
@@ -47,7 +47,7 @@ struct ParameterSettings {
 };
 
 /// The section with the optimizer that an entry of optimizer.groups names.
-OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry);
+OptimizerConfig config_of_group(const ResolvedRun& run, std::size_t entry);
 
 /// The settings of each of `parameters`, which are all trained parameters. The first entry of optimizer.groups that
 /// matches a name counts. Weight decay is the value of the entry if it has one; else 0 if optimizer.no_decay covers the
@@ -55,13 +55,13 @@ OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry
 ///   biases: are those whose name ends in "bias";
 ///   norms:  are all others, and the biases of layers whose `weight` has at most one dimension, too;
 /// so [norms, biases] covers all of them, whatever their names. Error(config) for a pattern that matches no name.
-std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters);
+std::vector<ParameterSettings> settings_of(const ResolvedRun& run, const NamedParameters& parameters);
 
-/// The section without those patterns of optimizer.groups that match none of `parameters`, which are a part of the
+/// The run without those patterns of optimizer.groups that match none of `parameters`, which are a part of the
 /// trained parameters. Their settings do not change.
-OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParameters& parameters);
+ResolvedRun without_idle_patterns(ResolvedRun run, const NamedParameters& parameters);
 
 /// One line for each distinct setting, with its parameters; empty if all parameters have the same settings.
-std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters);
+std::string describe_groups(const ResolvedRun& run, const NamedParameters& parameters);
 
 }  // namespace lockstep::train

@@ -210,25 +210,20 @@ void describe(ConfigFields& fields, FtrlSettings& settings) {
                {.low = 0, .high = kMostRowNumber, .low_excluded = true}, "the sum of squares before the first step");
 }
 
-std::vector<OptimizerPart> row_optimizer_parts() {
-  auto parts = std::vector{
-      row_part("lazy_sgd", "sgd of the rows of the step", rows::Rule::sgd, {}),
-      row_part("lazy_momentum", "momentum of the rows of the step", rows::Rule::momentum,
-               PartOptions::of(LazyMomentumSettings{})),
-      row_part("lazy_adagrad", "Adagrad of the rows of the step", rows::Rule::adagrad,
-               PartOptions::of(LazyAdagradSettings{})),
-      row_part("lazy_adam", "Adam of the rows of the step", rows::Rule::lazy_adam, PartOptions::of(AdamSettings{})),
-      row_part("ftrl", "follow the regularized leader, for sparse linear models", rows::Rule::ftrl,
-               PartOptions::of(FtrlSettings{}))};
-  for (auto& part : parts) {
-    if (part.name != "lazy_adam") continue;
-    part.check = [](const OptimizerConfig& config) {
-      const auto& betas = config.options.as<AdamSettings>().betas;
-      if (betas.size() == 2) return;
-      fail(ErrorKind::config, "config", "optimizer.betas must hold 2 numbers, it holds {}", betas.size());
-    };
-  }
-  return parts;
+void add_row_optimizer(Parts& parts) {
+  const auto add = [&parts](std::string name, std::string doc, rows::Rule rule, PartOptions options) {
+    parts.optimizers.push_back(row_part(std::move(name), std::move(doc), rule, std::move(options)));
+  };
+  add("lazy_sgd", "sgd of the rows of the step", rows::Rule::sgd, {});
+  add("lazy_momentum", "momentum of the rows of the step", rows::Rule::momentum,
+      PartOptions::of(LazyMomentumSettings{}));
+  add("lazy_adagrad", "Adagrad of the rows of the step", rows::Rule::adagrad, PartOptions::of(LazyAdagradSettings{}));
+  add("lazy_adam", "Adam of the rows of the step", rows::Rule::lazy_adam, PartOptions::of(AdamSettings{}));
+  parts.optimizers.back().check = [](const OptimizerConfig& config) {
+    require_two_betas(config.options.as<AdamSettings>().betas);
+  };
+  add("ftrl", "follow the regularized leader, for sparse linear models", rows::Rule::ftrl,
+      PartOptions::of(FtrlSettings{}));
 }
 
 }  // namespace lockstep::train

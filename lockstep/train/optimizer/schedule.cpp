@@ -166,9 +166,9 @@ std::int64_t warmup_of(const SchedulerConfig& config, std::int64_t steps_per_epo
   return std::llround(config.warmup_epochs * static_cast<double>(steps_per_epoch));
 }
 
-Schedule make_schedule(const RunConfig& config, std::int64_t steps_per_epoch, std::int64_t total_steps) {
+Schedule make_schedule(const ResolvedRun& config, std::int64_t steps_per_epoch, std::int64_t total_steps) {
   const auto& scheduler = config.scheduler;
-  const auto& part = part_named(parts_or_shipped(scheduler.parts).schedules, scheduler.name, "scheduler.name");
+  const auto& part = part_named(config.parts->schedules, scheduler.name, "scheduler.name");
   if (!part.make) {
     fail(ErrorKind::invalid_argument, "scheduler", "the part {} has no function that makes its rates", part.name);
   }
@@ -271,7 +271,7 @@ std::vector<SchedulePart> schedule_parts() {
            .check = check_one_cycle}};
 }
 
-RunLength run_length_of(const RunConfig& config, std::int64_t batches_per_epoch) {
+RunLength run_length_of(const ResolvedRun& config, std::int64_t batches_per_epoch) {
   constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
   RunLength plan;
   plan.batches_per_epoch = batches_per_epoch;

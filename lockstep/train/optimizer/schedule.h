@@ -2,8 +2,8 @@
 // steps, which they need.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <functional>
@@ -65,7 +65,7 @@ struct RunLength {
 };
 
 /// Pure.
-RunLength run_length_of(const RunConfig& config, std::int64_t batches_per_epoch);
+RunLength run_length_of(const ResolvedRun& config, std::int64_t batches_per_epoch);
 
 /// Whether the warm-up is as long as the run, or longer.
 inline bool ends_in_warm_up(const RunLength& plan) {

@@ -261,41 +261,41 @@ void describe(ConfigFields& fields, AdagradSettings& settings) {
   eps_key(fields, settings.eps);
 }
 
-std::vector<OptimizerPart> torch_optimizer_parts() {
-  return {{.name = "sgd",
-           .doc = "gradient descent",
-           .options = PartOptions::of(SgdSettings{}),
-           .make = make_sgd,
-           .elementwise = true,
-           .check = check_sgd},
-          {.name = "momentum",
-           .doc = "gradient descent with momentum",
-           .options = PartOptions::of(SgdSettings{.momentum = 0.9}),
-           .make = make_sgd,
-           .elementwise = true,
-           .check = check_sgd},
-          {.name = "adam",
-           .doc = "moments of the gradient",
-           .options = PartOptions::of(AdamSettings{}),
-           .make = make_adam<optim::Adam, optim::AdamOptions>,
-           .elementwise = true,
-           .check = check_adam},
-          {.name = "adamw",
-           .doc = "Adam with weight decay apart from the gradient",
-           .options = PartOptions::of(AdamSettings{}),
-           .make = make_adam<optim::AdamW, optim::AdamWOptions>,
-           .elementwise = true,
-           .check = check_adam},
-          {.name = "rmsprop",
-           .doc = "root of the mean square of the gradient",
-           .options = PartOptions::of(RmspropSettings{}),
-           .make = make_rmsprop,
-           .elementwise = true},
-          {.name = "adagrad",
-           .doc = "root of the sum of squares of the gradient",
-           .options = PartOptions::of(AdagradSettings{}),
-           .make = make_adagrad,
-           .elementwise = true}};
+void add_torch_optimizer(Parts& parts) {
+  parts.optimizers.push_back({.name = "sgd",
+                              .doc = "gradient descent",
+                              .options = PartOptions::of(SgdSettings{}),
+                              .make = make_sgd,
+                              .elementwise = true,
+                              .check = check_sgd});
+  parts.optimizers.push_back({.name = "momentum",
+                              .doc = "gradient descent with momentum",
+                              .options = PartOptions::of(SgdSettings{.momentum = 0.9}),
+                              .make = make_sgd,
+                              .elementwise = true,
+                              .check = check_sgd});
+  parts.optimizers.push_back({.name = "adam",
+                              .doc = "moments of the gradient",
+                              .options = PartOptions::of(AdamSettings{}),
+                              .make = make_adam<optim::Adam, optim::AdamOptions>,
+                              .elementwise = true,
+                              .check = check_adam});
+  parts.optimizers.push_back({.name = "adamw",
+                              .doc = "Adam with weight decay apart from the gradient",
+                              .options = PartOptions::of(AdamSettings{}),
+                              .make = make_adam<optim::AdamW, optim::AdamWOptions>,
+                              .elementwise = true,
+                              .check = check_adam});
+  parts.optimizers.push_back({.name = "rmsprop",
+                              .doc = "root of the mean square of the gradient",
+                              .options = PartOptions::of(RmspropSettings{}),
+                              .make = make_rmsprop,
+                              .elementwise = true});
+  parts.optimizers.push_back({.name = "adagrad",
+                              .doc = "root of the sum of squares of the gradient",
+                              .options = PartOptions::of(AdagradSettings{}),
+                              .make = make_adagrad,
+                              .elementwise = true});
 }
 
 }  // namespace lockstep::train

@@ -173,7 +173,7 @@ std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, Co
   place_plugins(source);
   const auto names = plugin_names(source);
   if (names.empty()) return given;
-  auto parts = std::make_shared<Parts>(parts_or_shipped(given));
+  auto parts = std::make_shared<Parts>(given ? *given : *shared_shipped_parts());
   std::map<std::string, std::string> origins;
   for (const auto& [name, position] : names) {
     try {

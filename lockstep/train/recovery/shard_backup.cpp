@@ -129,8 +129,8 @@ NamedTensors read_stretches(StateSource& source, const NamedTensors& outline, co
   return state;
 }
 
-ShardBackup::ShardBackup(const OptimizerConfig& config, const ParameterShards& shards,
-                         const torch::optim::Optimizer& own, const NamedParameters& parameters)
+ShardBackup::ShardBackup(const ResolvedRun& run, const ParameterShards& shards, const torch::optim::Optimizer& own,
+                         const NamedParameters& parameters)
     : shards_(shards),
       own_(own),
       parameters_(parameters),
@@ -143,7 +143,7 @@ ShardBackup::ShardBackup(const OptimizerConfig& config, const ParameterShards& s
     pieces_.push_back(piece_of(parameter, parameter, stretch).clone());
     owners.push_back(stretch.parameter);
   }
-  optimizer_ = make_optimizer(config, parameters_, pieces_, owners);
+  optimizer_ = make_optimizer(run, parameters_, pieces_, owners);
 }
 
 ShardBackup::~ShardBackup() = default;

@@ -9,8 +9,8 @@
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/resume.h>
 #include <lockstep/state/sharded/save.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -36,7 +36,7 @@ class ShardBackup {
  public:
   /// `own` updates the pieces of `shards`; `parameters` are those of `shards`, with names. All outlive this. In a group
   /// of one rank there is no backup.
-  ShardBackup(const OptimizerConfig& config, const ParameterShards& shards, const torch::optim::Optimizer& own,
+  ShardBackup(const ResolvedRun& run, const ParameterShards& shards, const torch::optim::Optimizer& own,
               const NamedParameters& parameters);
   ~ShardBackup();
 

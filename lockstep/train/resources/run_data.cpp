@@ -66,7 +66,7 @@ data::SamplerOptions with_batch(const DataConfig& config, data::SamplerOptions s
   return sampler;
 }
 
-RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Dataset> dataset,
+RankData shared_out(const ResolvedRun& config, std::shared_ptr<const samples::Dataset> dataset,
                     data::SamplerOptions sampler) {
   sampler.dataset_size = dataset->size();
   require_one_batch(sampler, config.data.name);
@@ -78,8 +78,8 @@ RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Data
 
 }  // namespace
 
-const DataPart& data_part(const DataConfig& config) {
-  return part_named(parts_or_shipped(config.parts).data, config.name, "data.name");
+const DataPart& data_part(const ResolvedRun& config) {
+  return part_named(config.parts->data, config.data.name, "data.name");
 }
 
 std::string* root_of(PartOptions& options) {
@@ -95,9 +95,10 @@ PartOptions data_options(const DataConfig& config, const DataPart& part) {
   return options;
 }
 
-samples::TransformList transforms_of(const DataConfig& config, data::Split split,
+samples::TransformList transforms_of(const ResolvedRun& run, data::Split split,
                                      const std::optional<data::PictureShape>& stored) {
-  const auto& parts = parts_or_shipped(config.parts).transforms;
+  const auto& config = run.data;
+  const auto& parts = run.parts->transforms;
   const auto words = refused_words();
   if (split == data::Split::test && config.eval_transforms.kind != ConfigNode::Kind::null) {
     return samples::read_transforms(config.eval_transforms, "data.eval_transforms", words, parts, true, stored);
@@ -205,7 +206,7 @@ void RankData::try_first_batch() const {
   alone->next();
 }
 
-RankData load_train_data(const RunConfig& config, const Program& program, int rank, int world_size) {
+RankData load_train_data(const ResolvedRun& config, const Program& program, int rank, int world_size) {
   const data::HeardReports heard;
   auto dataset = program.data(data::Split::train);
   if (!dataset || dataset->size() < 1) {
@@ -220,7 +221,7 @@ RankData load_train_data(const RunConfig& config, const Program& program, int ra
   return found;
 }
 
-std::optional<RankData> load_eval_data(const RunConfig& config, const Program& program, int rank, int world_size) {
+std::optional<RankData> load_eval_data(const ResolvedRun& config, const Program& program, int rank, int world_size) {
   const data::HeardReports heard;
   auto dataset = program.data(data::Split::test);
   if (!dataset) return std::nullopt;

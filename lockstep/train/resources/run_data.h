@@ -7,9 +7,9 @@
 #include <lockstep/data/sampler.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/samples/transforms.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <c10/core/Device.h>
 
@@ -27,7 +27,7 @@
 namespace lockstep::train {
 
 /// Error(config) for an unknown data.name.
-const DataPart& data_part(const DataConfig& config);
+const DataPart& data_part(const ResolvedRun& config);
 
 /// The options of the part. DataConfig::root is a short form of their key `root`, for configurations made in a program.
 PartOptions data_options(const DataConfig& config, const DataPart& part);
@@ -37,7 +37,7 @@ std::string* root_of(PartOptions& options);
 
 /// data.train_transforms for training; for evaluation data.eval_transforms, or those of training without the random
 /// ones. `stored`: as in read_transforms(). Reads no data. Error(config) with the place in the file.
-samples::TransformList transforms_of(const DataConfig& config, data::Split split,
+samples::TransformList transforms_of(const ResolvedRun& run, data::Split split,
                                      const std::optional<data::PictureShape>& stored = {});
 
 /// The batches of `source` after `move`, in the same order and with the same errors. One consumer thread.
@@ -98,10 +98,10 @@ struct RankData {
 
 /// Shuffled and augmented as configured. Error(data), Error(io) from the files; Error(config) when no training data
 /// would be left.
-RankData load_train_data(const RunConfig& config, const Program& program, int rank, int world_size);
+RankData load_train_data(const ResolvedRun& config, const Program& program, int rank, int world_size);
 
 /// The test split in its own order, every sample on exactly one rank; nullopt when the program has none. Errors as
 /// above.
-std::optional<RankData> load_eval_data(const RunConfig& config, const Program& program, int rank, int world_size);
+std::optional<RankData> load_eval_data(const ResolvedRun& config, const Program& program, int rank, int world_size);
 
 }  // namespace lockstep::train

@@ -75,7 +75,7 @@ bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::strin
   return true;
 }
 
-c10::Device choose_device(const RunConfig& config, const Group& group) {
+c10::Device choose_device(const ResolvedRun& config, const Group& group) {
   const c10::Device of_group(group.device());
   const bool cuda =
       use_cuda(config.system.device, of_group.is_cuda(), group.size(), config.parallel.mode, cuda_devices());

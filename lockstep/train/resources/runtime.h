@@ -4,7 +4,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -41,7 +41,7 @@ bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::strin
               const CudaDevices& devices);
 
 /// The device of a run; see use_cuda.
-c10::Device choose_device(const RunConfig& config, const Group& group);
+c10::Device choose_device(const ResolvedRun& config, const Group& group);
 
 /// Sets the threads of one operation, TF32, and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);

@@ -55,7 +55,7 @@ void require_writable_folder(const std::filesystem::path& folder, std::string_vi
   }
 }
 
-std::vector<std::filesystem::path> paths_of_run(const RunConfig& config) {
+std::vector<std::filesystem::path> paths_of_run(const ResolvedRun& config) {
   const std::filesystem::path folder = config.system.work_dir;
   std::vector<std::filesystem::path> paths{checkpoint_folder_of(config)};
   for (const auto* name : {"config.yaml", "metrics.jsonl", "loss.svg", "result.json", "model.safetensors", "model.pt",

@@ -1,7 +1,7 @@
 // The folder of a run and the paths of its files.
 #pragma once
 
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
 #include <string_view>
@@ -40,7 +40,7 @@ class WorkDir {
 };
 
 /// The files and folders that a run of this configuration writes, apart from those of its callbacks.
-std::vector<std::filesystem::path> paths_of_run(const RunConfig& config);
+std::vector<std::filesystem::path> paths_of_run(const ResolvedRun& config);
 
 /// Makes a folder when missing and checks that a file can be written there. Error(io) naming `key` and the reason.
 void require_writable_folder(const std::filesystem::path& folder, std::string_view key);

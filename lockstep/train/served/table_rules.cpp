@@ -48,17 +48,17 @@ NamedParameters trained_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
-OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module) {
-  if (models::tables_elsewhere(module).empty()) return config;
-  settings_of(config, trained_parameters(module));  // its errors
-  return without_idle_patterns(config, trainable_parameters(module));
+ResolvedRun run_of_module(const ResolvedRun& run, const torch::nn::Module& module) {
+  if (models::tables_elsewhere(module).empty()) return run;
+  settings_of(run, trained_parameters(module));  // its errors
+  return without_idle_patterns(run, trainable_parameters(module));
 }
 
-TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served) {
-  settings_of(config, trained_parameters(module));
+TableRules::TableRules(const ResolvedRun& run, const torch::nn::Module& module, const NamedParameters& served) {
+  settings_of(run, trained_parameters(module));
   auto tables = placeholders(module);
   for (const auto& [name, parameter] : served) tables.emplace_back(name, placeholder(parameter.sizes()));
-  optimizer_ = make_optimizer(without_idle_patterns(config, tables), tables);
+  optimizer_ = make_optimizer(without_idle_patterns(run, tables), tables);
   const auto& groups = optimizer_->param_groups();
   for (const auto& [name, table] : tables) {
     const auto has = [&table = table](const torch::optim::OptimizerParamGroup& group) {

@@ -4,8 +4,8 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/parameter_servers/partition.h>
 #include <lockstep/rows/row_rule.h>
-#include <lockstep/train/config.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <cstdint>
 #include <memory>
@@ -24,16 +24,16 @@ std::vector<parameter_servers::TableSpec> table_specs(const torch::nn::Module& m
 /// without memory.
 NamedParameters trained_parameters(const torch::nn::Module& module);
 
-/// The section `optimizer` for the parameters of the module itself: patterns of optimizer.groups for tables on servers
+/// The run for the parameters of the module itself: patterns of optimizer.groups for tables on servers
 /// are left out. Error(config) for a pattern that matches neither.
-OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module);
+ResolvedRun run_of_module(const ResolvedRun& run, const torch::nn::Module& module);
 
 /// The optimizer of tables and other parameters on servers, by their numbers; it does not have their values.
 class TableRules {
  public:
   /// Tables come first, then `served`, which are some of the module's. Error(config) for an optimizer that is not a row
   /// optimizer, and the errors of make_optimizer.
-  TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served);
+  TableRules(const ResolvedRun& run, const torch::nn::Module& module, const NamedParameters& served);
   ~TableRules();
   TableRules(TableRules&&) noexcept;
 

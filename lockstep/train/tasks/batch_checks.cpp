@@ -1,5 +1,5 @@
-// The list of tasks; checks of labels, ids, shares and picture dtypes, which name the sample and the key to change.
-#include <lockstep/train/tasks/task_parts.h>
+// Checks of labels, ids, shares and picture dtypes, which name the sample and the key to change.
+#include <lockstep/train/tasks/batch_checks.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
@@ -27,10 +27,6 @@ std::string name_of_sample(const samples::Batch& batch, std::size_t row) {
 }
 
 }  // namespace
-
-std::vector<TaskPart> task_parts() {
-  return {language_modelling_part(), regression_part(), binary_classification_part()};
-}
 
 at::Tensor find_own_values(const at::Tensor& tensor) {
   if (is_global(tensor) && !global::state_of(tensor).local.defined()) return {};

@@ -1,22 +1,12 @@
-// The tasks of Lockstep as parts, and what they share: the reasons why libtorch rejects a batch, with the names of
-// configuration keys.
+// Checks of a batch that tasks share: the reasons why libtorch rejects it, with the names of configuration keys.
 #pragma once
 
 #include <lockstep/samples/dataset.h>
-#include <lockstep/train/parts.h>
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace lockstep::train {
-
-TaskPart language_modelling_part();
-TaskPart regression_part();
-TaskPart binary_classification_part();
-
-/// All of them.
-std::vector<TaskPart> task_parts();
 
 // The checks are called only after an error of libtorch, unless the text says otherwise: a check of the values of each
 // batch would cost time.

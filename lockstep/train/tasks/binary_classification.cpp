@@ -5,8 +5,8 @@
 #include <lockstep/samples/criteo.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
+#include <lockstep/train/tasks/batch_checks.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -82,15 +82,15 @@ class BinaryClassification final : public Task {
 
 }  // namespace
 
-TaskPart binary_classification_part() {
-  return {.name = "binary_classification",
-          .doc = "two classes by one logit; accuracy",
-          .options = PartOptions::of(BinaryOptions{}),
-          .make =
-              [](const PartOptions& options) {
-                return std::make_shared<BinaryClassification>(options.as<BinaryOptions>());
-              },
-          .measures = {{"accuracy"}}};
+void add_binary_classification(Parts& parts) {
+  parts.tasks.push_back({.name = "binary_classification",
+                         .doc = "two classes by one logit; accuracy",
+                         .options = PartOptions::of(BinaryOptions{}),
+                         .make =
+                             [](const PartOptions& options) {
+                               return std::make_shared<BinaryClassification>(options.as<BinaryOptions>());
+                             },
+                         .measures = {{"accuracy"}}});
 }
 
 }  // namespace lockstep::train

@@ -30,10 +30,10 @@ struct TaskFacts {
   Targets targets = Targets::any;
 };
 
-TaskFacts facts_of_task(const RunConfig& config) {
-  if (config.model.is_own) return {"the program's task", std::nullopt, Targets::any};
+TaskFacts facts_of_task(const ResolvedRun& config) {
+  if (config.has_own_model) return {"the program's task", std::nullopt, Targets::any};
   if (!has_task(config)) return {"classification", {{"accuracy"}}, Targets::classes};
-  const auto& parts = parts_or_shipped(config.task.parts);
+  const auto& parts = *config.parts;
   const auto* model = find_part(parts.models, config.model.name);
   const auto& name = config.task.name.empty() && model != nullptr ? model->task : config.task.name;
   const auto* task = find_part(parts.tasks, name);
@@ -179,8 +179,8 @@ std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vect
   return chosen;
 }
 
-void check_metrics(const RunConfig& config) {
-  const auto& parts = parts_or_shipped(config.model.parts).metrics;
+void check_metrics(const ResolvedRun& config) {
+  const auto& parts = config.parts->metrics;
   const auto task = facts_of_task(config);
   for (const auto& metric : chosen_metrics(config.metrics, parts)) {
     const auto of = metric.part->targets;
@@ -193,7 +193,7 @@ void check_metrics(const RunConfig& config) {
   }
 }
 
-std::optional<std::vector<std::string>> value_names(const RunConfig& config) {
+std::optional<std::vector<std::string>> value_names(const ResolvedRun& config) {
   const auto task = facts_of_task(config);
   if (!task.measures) return std::nullopt;
   std::vector<std::string> names{"loss"};
@@ -203,7 +203,7 @@ std::optional<std::vector<std::string>> value_names(const RunConfig& config) {
     }
   };
   add(*task.measures);
-  for (const auto& metric : chosen_metrics(config.metrics, parts_or_shipped(config.model.parts).metrics)) {
+  for (const auto& metric : chosen_metrics(config.metrics, config.parts->metrics)) {
     const auto values = metric.values();
     if (values.empty()) return std::nullopt;
     add(values);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
 
 #include <optional>
@@ -26,10 +26,10 @@ std::vector<ChosenMetric> chosen_metrics(const ConfigNode& list, const std::vect
 
 /// The errors of chosen_metrics, and Error(config) for a metric of classes where the task's targets are numbers, or the
 /// other way round. No error if the metric or the task does not declare its targets.
-void check_metrics(const RunConfig& config);
+void check_metrics(const ResolvedRun& config);
 
 /// The names of all values of an evaluation, of the loss, the task and the metrics, each once, with stars as in
 /// MetricPart::values; nullopt: unknown before an evaluation.
-std::optional<std::vector<std::string>> value_names(const RunConfig& config);
+std::optional<std::vector<std::string>> value_names(const ResolvedRun& config);
 
 }  // namespace lockstep::train

@@ -3,8 +3,8 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/tasks/batch_checks.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -223,10 +223,10 @@ std::vector<LossPart> classification_losses() {
        .make = [](const LossConfig& c) { return with_smoothing(LossKind::cross_entropy_expand, c.label_smoothing); }}};
 }
 
-std::shared_ptr<Task> classification(const LossConfig& config) {
-  const auto& part = part_named(parts_or_shipped(config.parts).losses, config.name, "loss.name");
-  LossConfig own = config;
-  own.options = options_of(config, part);
+std::shared_ptr<Task> classification(const ResolvedRun& run) {
+  const auto& part = part_named(run.parts->losses, run.loss.name, "loss.name");
+  LossConfig own = run.loss;
+  own.options = options_of(run.loss, part);
   return std::make_shared<Classification>(part.make(own));
 }
 

@@ -1,8 +1,8 @@
 // The task of classifying pictures: cross entropy, and accuracy.
 #pragma once
 
-#include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
 
 #include <cstdint>
@@ -34,6 +34,6 @@ std::vector<LossPart> classification_losses();
 /// Loss and `accuracy` of batches with the fields of samples/pictures.h, or `features` for the pictures, for the models
 /// of models/registry.h. Predicts `class` int64 [N], its `probability` float32 [N], and `logits` [N, num_classes].
 /// Error(config) for a loss.name that is not a part.
-std::shared_ptr<Task> classification(const LossConfig& config);
+std::shared_ptr<Task> classification(const ResolvedRun& run);
 
 }  // namespace lockstep::train

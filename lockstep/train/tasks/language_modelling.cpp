@@ -5,8 +5,8 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
+#include <lockstep/train/tasks/batch_checks.h>
 #include <lockstep/train/tasks/language_modelling.h>
-#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -268,13 +268,14 @@ std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options) {
   return std::make_shared<LanguageModelling>(options);
 }
 
-TaskPart language_modelling_part() {
-  return {.name = "language_modelling",
-          .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
-          .options = PartOptions::of(LanguageOptions{}),
-          .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
-          .measures = {{"accuracy", "perplexity"}},
-          .targets = Targets::classes};
+void add_language_modelling(Parts& parts) {
+  parts.tasks.push_back(
+      {.name = "language_modelling",
+       .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
+       .options = PartOptions::of(LanguageOptions{}),
+       .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
+       .measures = {{"accuracy", "perplexity"}},
+       .targets = Targets::classes});
 }
 
 }  // namespace lockstep::train

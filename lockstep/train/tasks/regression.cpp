@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/table.h>
+#include <lockstep/train/tasks/batch_checks.h>
 #include <lockstep/train/tasks/classification.h>
-#include <lockstep/train/tasks/task_parts.h>
 
 #include <torch/torch.h>
 
@@ -106,14 +106,14 @@ class Regression final : public Task {
 
 }  // namespace
 
-TaskPart regression_part() {
-  return {
-      .name = "regression",
-      .doc = "numbers; mean absolute error and root of the mean squared error",
-      .options = PartOptions::of(RegressionOptions{}),
-      .make = [](const PartOptions& options) { return std::make_shared<Regression>(options.as<RegressionOptions>()); },
-      .measures = {{"mae", "rmse"}},
-      .targets = Targets::numbers};
+void add_regression(Parts& parts) {
+  parts.tasks.push_back(
+      {.name = "regression",
+       .doc = "numbers; mean absolute error and root of the mean squared error",
+       .options = PartOptions::of(RegressionOptions{}),
+       .make = [](const PartOptions& options) { return std::make_shared<Regression>(options.as<RegressionOptions>()); },
+       .measures = {{"mae", "rmse"}},
+       .targets = Targets::numbers});
 }
 
 }  // namespace lockstep::train

@@ -37,7 +37,7 @@ TEST(DetectionParts, SayWhatToInstallWhereTheyAreMissing) {
   ocr::add_missing_parts(parts);
   const auto shared = std::make_shared<const train::Parts>(parts);
   const auto read = [&](const std::string& yaml) {
-    return train::read_run_config(parse_config(yaml, "run.yaml"), train::config_with(shared));
+    return train::read_run_config(parse_config(yaml, "run.yaml"), train::ResolvedRun({}, shared));
   };
   const std::string rest = "optimizer: {lr: 0.1}\ntrain: {steps: 1}\n";
   expect_error(ErrorKind::unsupported, {"dbnet", "libopencv-imgproc-dev", "libpolyclipping-dev", "LOCKSTEP_WITH_OCR"},

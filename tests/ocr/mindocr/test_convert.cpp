@@ -135,12 +135,12 @@ eval:
 )";
 
 /// The whole configuration that the converted text gives.
-train::RunConfig read(const std::string& theirs, std::vector<std::string>* lost = nullptr) {
+train::ResolvedRun read(const std::string& theirs, std::vector<std::string>* lost = nullptr) {
   const auto converted = ocr::convert_mindocr(parse_yaml(theirs, "theirs.yaml"));
   if (lost != nullptr) *lost = converted.lost;
   const auto parts = std::make_shared<const train::Parts>(ocr::with_ocr_parts(train::shipped_parts()));
   return train::read_run_config(parse_config(ocr::converted_text(converted, "theirs.yaml"), "ours.yaml"),
-                                train::config_with(parts));
+                                train::ResolvedRun({}, parts));
 }
 
 std::string read_text(const std::filesystem::path& file) {
@@ -306,7 +306,7 @@ TEST(ConvertMindocr, RefusesModelsThatAreNotHereByName) {
 }
 
 /// A configuration with these steps of evaluation.
-train::RunConfig with_eval_steps(const std::string& type, const std::string& steps) {
+train::ResolvedRun with_eval_steps(const std::string& type, const std::string& steps) {
   const std::string model = type == "det" ? "backbone: {name: det_resnet18}" : "backbone: {name: rec_vgg7}";
   return read("model: {type: " + type + ", " + model +
               "}\nscheduler: {scheduler: constant, lr: 0.1, num_epochs: 2}\noptimizer: {opt: adam}\n"
@@ -316,7 +316,9 @@ train::RunConfig with_eval_steps(const std::string& type, const std::string& ste
 }
 
 TEST(ConvertMindocr, KeepsTheSizesOfEvaluation) {
-  const auto first = [](const train::RunConfig& config) { return print_yaml(config.data.eval_transforms.items.at(0)); };
+  const auto first = [](const train::ResolvedRun& config) {
+    return print_yaml(config.data.eval_transforms.items.at(0));
+  };
   const auto infer = with_eval_steps(
       "rec",
       "DecodeImage, {RecResizeNormForInfer: {target_height: 32, target_width: 100, keep_ratio: False}}, ToCHWImage");
