@@ -79,15 +79,18 @@ std::optional<std::string> await_listener(const std::string& host, std::uint16_t
   const auto begin = Clock::now();
   const auto deadline = begin + limit;
   auto next_word = begin + seconds(2);
+  std::string reason;
   for (milliseconds pause(5);; pause = std::min(pause * 2, kLongestPause)) {
     const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
     const auto attempt = connect_once(host, port, std::min(left, kLongestAttempt));
     const auto now = Clock::now();
     if (attempt.socket) return std::nullopt;
-    if (now >= deadline) return attempt.reason;
+    // An attempt that the deadline cut short does not describe the other side; the attempt before it does.
+    if (now < deadline || reason.empty()) reason = attempt.reason;
+    if (now >= deadline) return reason;
     if (give_up) give_up();
     if (now >= next_word) {
-      tell(std::chrono::round<seconds>(now - begin), attempt.reason);
+      tell(std::chrono::round<seconds>(now - begin), reason);
       next_word = now + seconds(10);
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));

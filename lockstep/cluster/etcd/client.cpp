@@ -99,7 +99,10 @@ EtcdAnswer Client::call(const std::string& path, const nlohmann::json& request, 
     net::HttpClient& client = clients_[current_];
     Verdict verdict = attempt(client, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
     if (verdict.answer) return std::move(*verdict.answer);
-    reasons_[current_] = fmt::format("{}: {}", client.server().text(), verdict.try_again);
+    // An attempt that the deadline cut short does not describe the server; the attempt before it does.
+    if (Clock::now() < deadline || reasons_[current_].empty()) {
+      reasons_[current_] = fmt::format("{}: {}", client.server().text(), verdict.try_again);
+    }
     current_ = (current_ + 1) % clients_.size();
     if (Clock::now() >= next_word) {
       log_warning("waiting for etcd: {} s of at most {} s ({})",
