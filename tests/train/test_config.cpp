@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <type_traits>
 
 #include "base/expect_error.h"
 
@@ -25,6 +26,12 @@ constexpr std::string_view kSmallest =
     "data: {name: mnist, root: data}\n"
     "optimizer: {lr: 0.1}\n"
     "train: {epochs: 2}\n";
+
+// The values alone would lose the parts that they name.
+static_assert(!std::is_constructible_v<RunConfig, const ResolvedRun&>);
+static_assert(!std::is_constructible_v<RunConfig, ResolvedRun>);
+static_assert(!std::is_assignable_v<RunConfig&, ResolvedRun>);
+static_assert(!std::is_convertible_v<RunConfig, ResolvedRun>);
 
 ResolvedRun read(std::vector<std::string> overrides = {}) {
   return read_run_config(parse_config(kSmallest, "run.yaml", overrides));

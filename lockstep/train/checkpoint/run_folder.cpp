@@ -51,7 +51,7 @@ const samples::TableOptions& table_options(const ResolvedRun& config) {
 }
 
 ResolvedRun with_options(ResolvedRun config, samples::TableOptions options) {
-  config.data.options = PartOptions::of(std::move(options));
+  config.data.options = PartOptions::of(std::move(options), kTableData);
   return config;
 }
 
