@@ -1,6 +1,6 @@
 # Helpers that give every room, program and test the same flags.
 
-# Where <lockstep/...> is found: public headers in include/, internal ones beside their sources. The library `lockstep` passes on
+# Where <lockstep/...> and <apps/...> are found: public headers in include/, internal ones beside their sources. The library `lockstep` passes on
 # the first alone, so programs that link it, in this tree and outside, see public headers only.
 set(LOCKSTEP_INCLUDE_FOLDERS ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
 
@@ -88,10 +88,10 @@ function(lockstep_allow_inlined_torch target)
   endif()
 endfunction()
 
-# lockstep_room(NAME [ATEN | TORCH] [APART] [PROGRAM] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
-# library `lockstep` collects. TORCH: it uses libtorch; ATEN: only its tensors, no modules or optimizers (which compiles faster).
+# lockstep_room(NAME [ATEN | TORCH] [APART] [PROGRAM] SOURCES ... [LINK ...]): one folder under lockstep/ or apps/, as an object
+# library that the library `lockstep` collects. TORCH: it uses libtorch; ATEN: only its tensors, no modules or optimizers (which compiles faster).
 # Without these the room must not include libtorch; its tests then run under TSan. APART: its files use the same local
-# names, so a unity build leaves them apart. PROGRAM: a part of the program `lockstep` alone, not of the library.
+# names, so a unity build leaves them apart. PROGRAM, for folders under apps/: a part of the program `lockstep` alone, not of the library.
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "TORCH;ATEN;APART;PROGRAM" "" "SOURCES;LINK" ${ARGN})
   add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})

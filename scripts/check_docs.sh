@@ -26,7 +26,7 @@ for document in "${documents[@]}"; do
 
   while IFS=: read -r line name; do
     compgen -G "$name" >/dev/null || complain "$document:$line: there is no $name"
-  done < <(grep -noP '(?<![\w/.])(scripts|configs|examples|bench|cmake|tests)/[\w./*-]*\w\.(sh|yaml|cpp|h|py|cmake|sbatch|md)\b' "$document" || true)
+  done < <(grep -noP '(?<![\w/.])(apps|scripts|configs|examples|bench|cmake|tests)/[\w./*-]*\w\.(sh|yaml|cpp|h|py|cmake|sbatch|md)\b' "$document" || true)
 done
 
 # docs/architecture.md and CONTRIBUTING.md are about the sources, all others for users, who see include/ alone.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails if a room includes a room that is not on a lower floor (docs/architecture.md), if a torch-free room includes
-# libtorch, or if a public header drags it in where a forward declaration would do.
+# libtorch, or if a public header drags it in where a forward declaration would do. Applications (apps/) are above all
+# rooms: only cli/ includes one, for its subcommands.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,14 +28,15 @@ declare -A may_include=(
   [ocr]="base compat kernels data samples models state train"
   [cluster]="base world net store membership comm"
   [runner]="base world net membership state train data samples models cluster"
-  [operator]="base net membership cluster"
-  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train ocr cluster runner operator"
+  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train ocr cluster runner apps/operator"
+  [apps/operator]="base net cluster"
 )
-torch_free=(base rows world net store membership doctor comm/reduction data operator)
+torch_free=(base rows world net store membership doctor comm/reduction data apps/operator)
 
-# A room's sources and internal headers, and its public headers.
+# The sources and internal headers of a room or an application, and its public headers.
 folders_of() {
   folders=("lockstep/$1")
+  if [[ "$1" == apps/* ]]; then folders=("$1"); fi
   if [[ -d "include/lockstep/$1" ]]; then folders+=("include/lockstep/$1"); fi
 }
 
@@ -52,14 +54,16 @@ status=0
 for room in "${!may_include[@]}"; do
   folders_of "$room"
   while IFS=: read -r file line text; do
-    target=${text#*<lockstep/}
-    target=${target%%/*}
+    target=${text#*<}
+    target=${target#lockstep/}
+    application=${target#apps/}
+    if [[ "$target" == apps/* ]]; then target=apps/${application%%/*}; else target=${target%%/*}; fi
     [[ "$target" == "$room" ]] && continue
     if [[ " ${may_include[$room]} " != *" $target "* ]]; then
       echo "$file:$line: $room/ may not include $target/ (it may include: ${may_include[$room]:-nothing})" >&2
       status=1
     fi
-  done < <(grep -rnE '#include <lockstep/[a-z_]+/' "${folders[@]}" --include='*.h' --include='*.cpp' || true)
+  done < <(grep -rnE '#include <(lockstep|apps)/[a-z_]+/' "${folders[@]}" --include='*.h' --include='*.cpp' || true)
 done
 # A folder of a room, or the file in the room's own folder, without its ending.
 place_in_room() {
@@ -89,7 +93,7 @@ done
 for room in "${torch_free[@]}"; do
   folders_of "$room"
   if grep -rnE '#include <(torch|ATen|c10)/' "${folders[@]}"; then
-    echo "lockstep/$room must stay free of libtorch" >&2
+    echo "${folders[0]} must stay free of libtorch" >&2
     status=1
   fi
 done

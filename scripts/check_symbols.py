@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_symbols.py BUILD_FOLDER: fails where a room needs a symbol that is defined in a room which it may not include, as far as
-the rooms that it may include lead there (scripts/check_floors.sh has the list). An include check cannot see a function that is
+"""check_symbols.py BUILD_FOLDER: fails where a room or an application needs a symbol that is defined in one which it may not include,
+as far as those that it may include lead there (scripts/check_floors.sh has the list). An include check cannot see a function that is
 declared on one floor and defined on another."""
 import pathlib
 import re
@@ -9,7 +9,7 @@ import sys
 
 build = pathlib.Path(sys.argv[1])
 source = pathlib.Path(__file__).resolve().parent
-rules = re.findall(r'^  \[(\w+)\]="([\w ]*)"', (source / "check_floors.sh").read_text(), re.M)
+rules = re.findall(r'^  \[([\w/]+)\]="([\w/ ]*)"', (source / "check_floors.sh").read_text(), re.M)
 may_include = {room: set(names.split()) for room, names in rules}
 
 
@@ -24,8 +24,9 @@ def reachable(room):
 
 
 objects = {}
-for path in sorted((build / "rooms").rglob("*.o")):
-    room = path.relative_to(build / "rooms").parts[0]
+for path in sorted([*(build / "rooms").rglob("*.o"), *(build / "apps").rglob("*.o")]):
+    folder, name = path.relative_to(build).parts[:2]
+    room = name if folder == "rooms" else f"{folder}/{name}"
     if room in may_include:
         objects.setdefault(room, []).append(str(path))
 if len(objects) < len(may_include) // 2:  # a room of headers has none

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Type names that mean several things: prints each name that is defined in three files or more of lockstep/ and include/.
+"""Type names that mean several things: prints each name that is defined in three files or more of lockstep/, apps/ and include/.
 
     scripts/type_names.py [--at-least 3]
 
@@ -65,7 +65,7 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     places = collections.defaultdict(list)
     aliases = collections.defaultdict(set)
-    for folder in ("include", "lockstep"):
+    for folder in ("include", "lockstep", "apps"):
         for file in sorted((root / folder).rglob("*")):
             if file.suffix in (".h", ".cpp"):
                 for name, alias_of in names_in(file.read_text()).items():

@@ -1,4 +1,4 @@
-// Conversion between YAML text and ConfigNode. Only its source, yaml_tree.cpp and operator/job/json_yaml.cpp use
+// Conversion between YAML text and ConfigNode. Only its source, yaml_tree.cpp and apps/operator/job/json_yaml.cpp use
 // yaml-cpp.
 #pragma once
 

@@ -1,12 +1,12 @@
 // `lockstep convert`: the conversion of configurations and jobs of other programs. No libtorch.
+#include <apps/operator/job/convert.h>
+#include <apps/operator/job/json_yaml.h>
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/ocr/mindocr/convert.h>
-#include <lockstep/operator/job/convert.h>
-#include <lockstep/operator/job/json_yaml.h>
 
 #include <fmt/ranges.h>
 

@@ -1,14 +1,14 @@
 // `lockstep operator`: the Kubernetes operator that runs the LockstepJobs of a cluster.
+#include <apps/operator/api/access.h>
+#include <apps/operator/controller/manifests.h>
+#include <apps/operator/controller/operator.h>
+#include <apps/operator/job/crd.h>
+#include <apps/operator/job/json_yaml.h>
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/operator/api/access.h>
-#include <lockstep/operator/controller/manifests.h>
-#include <lockstep/operator/controller/operator.h>
-#include <lockstep/operator/job/crd.h>
-#include <lockstep/operator/job/json_yaml.h>
 
 #include <fmt/format.h>
 #include <signal.h>

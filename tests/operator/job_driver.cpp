@@ -1,10 +1,10 @@
 #include "operator/job_driver.h"
 
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/names.h>
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/json_fields.h>
-#include <lockstep/operator/job/names.h>
 
 #include <thread>
 

@@ -1,8 +1,8 @@
 // A job on a real API server, and a test that plays the kubelets' part.
 #pragma once
 
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/job.h>
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/job.h>
 
 #include <chrono>
 #include <functional>

@@ -1,7 +1,7 @@
 // Jobs for tests of decisions: YAML as a user writes it.
 #pragma once
 
-#include <lockstep/operator/job/job.h>
+#include <apps/operator/job/job.h>
 
 #include <string>
 

@@ -1,5 +1,8 @@
 #include "operator/kube_server.h"
 
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/crd.h>
+#include <apps/operator/job/json_fields.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <lockstep/base/atomic_file.h>
@@ -8,9 +11,6 @@
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/crd.h>
-#include <lockstep/operator/job/json_fields.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>

@@ -2,9 +2,9 @@
 // themselves.
 #pragma once
 
+#include <apps/operator/api/client.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/operator/api/client.h>
 
 #include <filesystem>
 #include <map>

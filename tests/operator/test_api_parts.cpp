@@ -1,14 +1,14 @@
 // The parts of the API client that need no server.
+#include <apps/operator/api/access.h>
+#include <apps/operator/api/answer.h>
+#include <apps/operator/api/rate_limit.h>
+#include <apps/operator/api/resource.h>
+#include <apps/operator/api/watch_lines.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/operator/api/access.h>
-#include <lockstep/operator/api/answer.h>
-#include <lockstep/operator/api/rate_limit.h>
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/api/watch_lines.h>
 
 #include <fstream>
 

@@ -1,13 +1,13 @@
 // The API client with a real API server.
+#include <apps/operator/api/client.h>
+#include <apps/operator/controller/leader.h>
+#include <apps/operator/job/json_fields.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/operator/api/client.h>
-#include <lockstep/operator/controller/leader.h>
-#include <lockstep/operator/job/json_fields.h>
 
 #include <fstream>
 #include <thread>

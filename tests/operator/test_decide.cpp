@@ -1,12 +1,12 @@
 // The operator's decisions, as tables: what is observed, and what is to be done.
+#include <apps/operator/decide/decide.h>
+#include <apps/operator/decide/objects.h>
+#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/names.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/operator/decide/decide.h>
-#include <lockstep/operator/decide/objects.h>
-#include <lockstep/operator/job/json_fields.h>
-#include <lockstep/operator/job/names.h>
 
 #include "operator/job_text.h"
 

@@ -1,11 +1,11 @@
 // LockstepJobs as values: defaults, what is wrong with a spec, and the status as it is stored.
+#include <apps/operator/job/convert.h>
+#include <apps/operator/job/crd.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/names.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/operator/job/convert.h>
-#include <lockstep/operator/job/crd.h>
-#include <lockstep/operator/job/job.h>
-#include <lockstep/operator/job/json_yaml.h>
-#include <lockstep/operator/job/names.h>
 
 #include "operator/job_text.h"
 

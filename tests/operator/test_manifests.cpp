@@ -1,10 +1,10 @@
 // The files under deploy/ are what the program writes, and the examples are valid.
+#include <apps/operator/controller/manifests.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json_yaml.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/operator/controller/manifests.h>
-#include <lockstep/operator/job/job.h>
-#include <lockstep/operator/job/json_yaml.h>
 
 #include <filesystem>
 

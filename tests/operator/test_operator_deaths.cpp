@@ -1,9 +1,9 @@
 // Operators that die by SIGKILL at each request they make. The next one must bring the job to the same end, and make no
 // Pod and count no restart twice.
+#include <apps/operator/job/json_fields.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/operator/job/json_fields.h>
 #include <signal.h>
 
 #include <atomic>

@@ -1,4 +1,6 @@
 // Whole operators, as processes, with a real API server; the test is the kubelets.
+#include <apps/operator/controller/manifests.h>
+#include <apps/operator/job/json_fields.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +9,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/net/certificates/certificates.h>
 #include <lockstep/net/http_client.h>
-#include <lockstep/operator/controller/manifests.h>
-#include <lockstep/operator/job/json_fields.h>
 
 #include <sys/wait.h>
 

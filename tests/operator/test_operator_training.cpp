@@ -1,4 +1,6 @@
 // Jobs that really train: a real API server, an operator, and Pods that run as processes.
+#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json_yaml.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -6,8 +8,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/process.h>
-#include <lockstep/operator/job/json_fields.h>
-#include <lockstep/operator/job/json_yaml.h>
 
 #include <fstream>
 #include <optional>

@@ -1,11 +1,11 @@
 // Random histories of one job against a model of an API server: Pods start, end and vanish, operators see old copies,
 // die after any write, and run two at a time. Whatever happens, a rank has but one Pod, each failure counts once, final
 // states stay final, and in the end the job ends.
+#include <apps/operator/decide/decide.h>
+#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/names.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <lockstep/operator/decide/decide.h>
-#include <lockstep/operator/job/json_fields.h>
-#include <lockstep/operator/job/names.h>
 
 #include <map>
 #include <random>

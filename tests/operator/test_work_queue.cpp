@@ -1,11 +1,11 @@
 // The work queue: each key once, one worker at a time, later after failures. And the cache.
+#include <apps/operator/controller/cache.h>
+#include <apps/operator/controller/metrics.h>
+#include <apps/operator/controller/progress.h>
+#include <apps/operator/controller/work_queue.h>
+#include <apps/operator/job/json_fields.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/operator/controller/cache.h>
-#include <lockstep/operator/controller/metrics.h>
-#include <lockstep/operator/controller/progress.h>
-#include <lockstep/operator/controller/work_queue.h>
-#include <lockstep/operator/job/json_fields.h>
 
 #include <thread>
 

@@ -1,8 +1,8 @@
 #include "operator/kubelet/container_plan.h"
 
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/json_fields.h>
 #include <lockstep/base/error.h>
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/json_fields.h>
 
 #include <fstream>
 

@@ -1,5 +1,9 @@
 #include "operator/kubelet/kubelet.h"
 
+#include <apps/operator/api/client.h>
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/time_text.h>
 #include <fcntl.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
@@ -7,10 +11,6 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
-#include <lockstep/operator/api/client.h>
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/json_fields.h>
-#include <lockstep/operator/job/time_text.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

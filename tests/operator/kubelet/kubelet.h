@@ -4,7 +4,7 @@
 // address of its own in 127.0.0.0/8, a host name, and the others' names in /etc/hosts, as they would be in DNS.
 #pragma once
 
-#include <lockstep/operator/api/access.h>
+#include <apps/operator/api/access.h>
 
 #include <filesystem>
 #include <stop_token>

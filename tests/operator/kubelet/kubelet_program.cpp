@@ -1,8 +1,8 @@
 // The test kubelet as a program: `lockstep_test_kubelet --help`.
+#include <apps/operator/api/access.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/operator/api/access.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>

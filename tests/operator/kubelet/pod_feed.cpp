@@ -1,7 +1,7 @@
 #include "operator/kubelet/pod_feed.h"
 
-#include <lockstep/operator/api/resource.h>
-#include <lockstep/operator/job/json_fields.h>
+#include <apps/operator/api/resource.h>
+#include <apps/operator/job/json_fields.h>
 
 #include <map>
 #include <utility>

@@ -1,7 +1,7 @@
 // Pods as the API server tells of them: a list, then a watch, in a thread of its own.
 #pragma once
 
-#include <lockstep/operator/api/client.h>
+#include <apps/operator/api/client.h>
 
 #include <condition_variable>
 #include <deque>

@@ -1,0 +1,61 @@
+// A cache of the API server's objects, filled by watches, with only the fields that decisions need.
+#pragma once
+
+#include <apps/operator/api/resource.h>
+#include <apps/operator/api/watch_lines.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep::kube {
+
+using Object = std::shared_ptr<const nlohmann::json>;
+
+/// Thread-safe. The key of an object is "namespace/name"; objects that jobs own are also indexed by the label with the
+/// job's uid.
+///
+/// An object arrives in two ways that overtake each other: as an event of the watch, and as the answer to a request of
+/// this operator. The newer resource version of the two stays. Versions of one kind are increasing numbers; a version
+/// that is no number is not compared.
+class Cache {
+ public:
+  /// Applies an event of the watch of this kind.
+  void apply(const Resource& resource, const WatchEvent& event);
+  /// Stores an object that a request returned. No effect if the watch has already delivered what followed it: the
+  /// object may have been deleted since.
+  void put(const Resource& resource, nlohmann::json object);
+  /// Removes an object that does not exist any more; with a uid, only the object with this uid.
+  void remove(const Resource& resource, const std::string& key, const std::string& uid = "");
+  /// Replaces all objects of a kind by a list, whose version is `version`.
+  void replace_all(const Resource& resource, std::vector<nlohmann::json> objects, const std::string& version);
+
+  Object find(const Resource& resource, const std::string& key) const;
+  /// The objects of a kind whose controller is the job with this uid.
+  std::vector<Object> owned(const Resource& resource, const std::string& job_uid) const;
+  std::vector<Object> all(const Resource& resource) const;
+
+ private:
+  struct Kind {
+    std::map<std::string, Object> objects;
+    std::map<std::string, std::set<std::string>> of_job;  ///< by uid: keys
+    std::uint64_t delivered = 0;  ///< the watch and its list have delivered all versions to this
+  };
+  static void insert(Kind& kind, const Resource& resource, nlohmann::json object);
+  static void erase(Kind& kind, std::map<std::string, Object>::iterator at);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Kind> kinds_;
+};
+
+std::string key_of(const nlohmann::json& object);
+
+/// The key of the job to which an object belongs, by its labels; for a job, its own key. Empty: it belongs to no job.
+std::string job_key_of(const Resource& resource, const nlohmann::json& object);
+
+}  // namespace lockstep::kube
