@@ -17,6 +17,8 @@ using cluster::kFailed;
 using cluster::kOk;
 using cluster::kUsage;
 
+struct Converter;
+
 /// The selected command; its result is the exit code.
 using Action = std::function<int()>;
 
@@ -37,9 +39,7 @@ void add_certs(CLI::App& app, Action& chosen);
 void add_scheduler(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
-void add_convert(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, const std::vector<Converter>& converters, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
-void add_operator(CLI::App& app, Action& chosen);
-void add_convert(CLI::App& app, Action& chosen);
 
 }  // namespace lockstep::cli

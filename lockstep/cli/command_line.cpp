@@ -1,8 +1,9 @@
-// The main function of the whole `lockstep`, from the command line to an exit code.
+// The whole program `lockstep`, from the command line to an exit code.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/entry.h>
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>
 
@@ -106,7 +107,7 @@ int act(const Action& chosen, std::span<const PetDefault> defaults) {
   }
 }
 
-int parse_and_act(int argc, char** argv) {
+int parse_and_act(int argc, char** argv, const AppCommands& apps) {
   CLI::App app(kDescription, "lockstep");
   app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
   app.require_subcommand(1);
@@ -127,8 +128,8 @@ int parse_and_act(int argc, char** argv) {
   add_certs(app, chosen);
   add_status(app, chosen);
   add_bench(app, chosen);
-  add_operator(app, chosen);
-  add_convert(app, chosen);
+  apps.add(app, chosen);
+  add_convert(app, apps.converters, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   require_known_command(app, arguments);
@@ -154,10 +155,11 @@ int report(const std::exception& error) {
   return cluster::end_with(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
-/// The whole program: parses the command, executes it, prints errors to stderr as `lockstep: error: ...`.
-int run_command_line(int argc, char** argv) noexcept {
+}  // namespace
+
+int run_whole_program(int argc, char** argv, const AppCommands& apps) noexcept {
   try {
-    return parse_and_act(argc, argv);
+    return parse_and_act(argc, argv, apps);
   } catch (const std::exception& error) {
     return report(error);
   } catch (...) {
@@ -166,7 +168,4 @@ int run_command_line(int argc, char** argv) noexcept {
   }
 }
 
-}  // namespace
 }  // namespace lockstep::cli
-
-int main(int argc, char** argv) { return lockstep::cli::run_command_line(argc, argv); }

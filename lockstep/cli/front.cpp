@@ -1,10 +1,11 @@
-// The small executable `lockstep`: starts ranks if that needs no libtorch, and executes the whole program otherwise.
+// The small program `lockstep`: starts ranks if that needs no libtorch, and executes the whole program otherwise.
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/kube_commands.h>
+#include <lockstep/cli/entry.h>
 #include <lockstep/cli/node_flags.h>
+#include <lockstep/cli/plain_commands.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cli/run_line.h>
@@ -127,13 +128,13 @@ int become_whole_program(std::vector<std::string> words) {
   return kFailed;
 }
 
-int start(std::vector<std::string> words) {
+int start(std::vector<std::string> words, const AppCommands& apps) {
   if (words.size() == 2 && words[1] == "--version") {
     fmt::print("lockstep {}\n", version());
     return kOk;
   }
   const std::vector<std::string> behind(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
-  if (const auto code = run_kube_command(behind)) return *code;
+  if (const auto code = run_plain_command(behind, apps)) return *code;
   require_address_space(kAddressSpaceOfLibtorch);
   const auto done = words.empty() ? ForkStart{} : start_by_forking({words.begin() + 1, words.end()});
   if (done.exit_code) return *done.exit_code;
@@ -142,16 +143,17 @@ int start(std::vector<std::string> words) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
 
-int main(int argc, char** argv) {
+int run_small_program(int argc, char** argv, const AppCommands& apps) {
   // UCX, which a newer libtorch loads with Open MPI 5, would handle SIGHUP to enable its debugging: then SIGHUP would
   // not
   // end a run.
   ::setenv("UCX_DEBUG_SIGNO", "0", /*overwrite=*/0);
   try {
-    return lockstep::cli::start({argv, argv + argc});
+    return start({argv, argv + argc}, apps);
   } catch (const std::exception& error) {
-    return lockstep::cluster::end_with(error, error.what());
+    return cluster::end_with(error, error.what());
   }
 }
+
+}  // namespace lockstep::cli

@@ -1,5 +1,6 @@
 // `lockstep operator`: the Kubernetes operator that runs the LockstepJobs of a cluster.
 #include <apps/operator/api/access.h>
+#include <apps/operator/command.h>
 #include <apps/operator/controller/manifests.h>
 #include <apps/operator/controller/operator.h>
 #include <apps/operator/job/crd.h>
@@ -8,7 +9,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/cli/command.h>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 #include <string>
 #include <thread>
 
-namespace lockstep::cli {
+namespace lockstep::kube {
 namespace {
 
 constexpr const char* kOperatorFooter =
@@ -57,7 +57,7 @@ struct OperatorArguments {
   std::string out;
 };
 
-void read_probe_address(const std::string& text, kube::OperatorOptions& options) {
+void read_probe_address(const std::string& text, OperatorOptions& options) {
   const auto colon = text.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
   if (!port || *port < 0 || *port > 65535 || colon == 0) {
@@ -67,9 +67,9 @@ void read_probe_address(const std::string& text, kube::OperatorOptions& options)
   options.probe_port = static_cast<std::uint16_t>(*port);
 }
 
-kube::OperatorOptions options_of(const OperatorArguments& arguments) {
-  kube::OperatorOptions options;
-  options.access = kube::find_access(arguments.kubeconfig, arguments.context, current_environment());
+OperatorOptions options_of(const OperatorArguments& arguments) {
+  OperatorOptions options;
+  options.access = find_access(arguments.kubeconfig, arguments.context, current_environment());
   options.space = arguments.space;
   options.elect_leader = !arguments.no_election;
   options.lease.space = arguments.lease_space;
@@ -88,7 +88,7 @@ kube::OperatorOptions options_of(const OperatorArguments& arguments) {
 }
 
 /// Runs until one of these signals arrives, or until the operator ends with an error.
-void run_until_signal(const kube::OperatorOptions& options) {
+void run_until_signal(const OperatorOptions& options) {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, signal);
@@ -98,7 +98,7 @@ void run_until_signal(const kube::OperatorOptions& options) {
   std::atomic<bool> ended{false};
   std::jthread runner([&](std::stop_token stop) {
     try {
-      kube::run_operator(options, std::move(stop));
+      run_operator(options, std::move(stop));
     } catch (...) {
       trouble = std::current_exception();
     }
@@ -115,36 +115,36 @@ void run_until_signal(const kube::OperatorOptions& options) {
 
 int run(const OperatorArguments& arguments) {
   if (arguments.print_crd) {
-    fmt::print("{}", kube::print_yaml_of(kube::custom_resource_definition()));
+    fmt::print("{}", print_yaml_of(custom_resource_definition()));
     std::fflush(stdout);
-    return kOk;
+    return cli::kOk;
   }
   const auto options = options_of(arguments);
   LogOptions log;
   log.level = arguments.log_level;
   start_logging(log);
   run_until_signal(options);
-  return kOk;
+  return cli::kOk;
 }
 
 int write_manifests(const std::string& folder) {
   namespace fs = std::filesystem;
-  for (const auto& [file, objects] : kube::deployment_manifests()) {
+  for (const auto& [file, objects] : deployment_manifests()) {
     const fs::path path = fs::path(folder) / file;
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error)
       fail(ErrorKind::io, "operator", "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
-    write_file_atomically(path, kube::print_manifest(objects));
+    write_file_atomically(path, print_manifest(objects));
     fmt::print("{}\n", path.string());
   }
   std::fflush(stdout);
-  return kOk;
+  return cli::kOk;
 }
 
 }  // namespace
 
-void add_operator(CLI::App& app, Action& chosen) {
+void add_operator(CLI::App& app, cli::Action& chosen) {
   CLI::App* command = app.add_subcommand("operator", "Run LockstepJobs on Kubernetes");
   const auto arguments = std::make_shared<OperatorArguments>();
   command
@@ -193,9 +193,9 @@ void add_operator(CLI::App& app, Action& chosen) {
   CLI::App* manifests = command->add_subcommand("manifests", "Write the files that install the operator");
   manifests->add_option("--out", arguments->out, "A folder; made if missing")->required()->type_name("DIR");
   command->callback([=, &chosen] {
-    chosen = manifests->parsed() ? Action([=] { return write_manifests(arguments->out); })
-                                 : Action([=] { return run(*arguments); });
+    chosen = manifests->parsed() ? cli::Action([=] { return write_manifests(arguments->out); })
+                                 : cli::Action([=] { return run(*arguments); });
   });
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::kube

@@ -1,7 +1,6 @@
-// A small CLI11 application with the subcommands operator and convert, for images without libtorch.
+// A small CLI11 application with the subcommands that need no libtorch.
 #include <lockstep/base/shown_text.h>
-#include <lockstep/cli/command.h>
-#include <lockstep/cli/kube_commands.h>
+#include <lockstep/cli/plain_commands.h>
 
 #include <fmt/format.h>
 
@@ -11,13 +10,15 @@
 
 namespace lockstep::cli {
 
-std::optional<int> run_kube_command(const std::vector<std::string>& words) {
-  if (words.empty() || (words.front() != "operator" && words.front() != "convert")) return std::nullopt;
+std::optional<int> run_plain_command(const std::vector<std::string>& words, const AppCommands& apps) {
+  if (words.empty()) return std::nullopt;
   CLI::App app("", "lockstep");
   app.require_subcommand(1);
   Action chosen;
-  add_operator(app, chosen);
-  add_convert(app, chosen);
+  apps.add(app, chosen);
+  add_convert(app, apps.converters, chosen);
+  const auto is_wanted = [&](const CLI::App* command) { return command->get_name() == words.front(); };
+  if (app.get_subcommands(is_wanted).empty()) return std::nullopt;
   auto arguments = words;
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order

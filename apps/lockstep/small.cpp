@@ -1,0 +1,7 @@
+// The small program `lockstep`, which users call. No libtorch.
+#include <apps/operator/command.h>
+#include <lockstep/cli/entry.h>
+
+int main(int argc, char** argv) {
+  return lockstep::cli::run_small_program(argc, argv, lockstep::kube::operator_commands());
+}
