@@ -2,7 +2,7 @@
 // bench/vs_torchvision.py runs it in turn with torchvision's transforms on the same files.
 //
 //   input_pipeline DIR [PASSES]
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/lockstep.h>
 
 #include <chrono>

@@ -5,7 +5,7 @@
 // Rank 0 is the worker and rank 1 its server. In each round, the worker fetches all rows into memory that is there, as
 // that of memcpy is, pushes gradients for all of them and waits until the server has made the update (lazy_sgd). Prints
 // one JSON line: medians in GB/s of the bytes of rows, of 20 rounds.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/lockstep.h>
 #include <lockstep/parameter_servers/client.h>
 #include <lockstep/parameter_servers/division.h>

@@ -1,17 +1,21 @@
 // All public headers except those that include headers of libtorch (global/factories.h): ranks (world), groups and
 // collectives (comm), data parallel training (mirrored), tensors that many ranks hold together (global), automatic
-// layout (plan), the parts of a training run (data, models, train, ocr), and processes (cluster).
+// layout (plan), the parts of a training run (data, models, train), and processes (cluster).
 #pragma once
 
 #include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/data/files/items.h>
+#include <lockstep/data/files/picture.h>
 #include <lockstep/data/pictures.h>
+#include <lockstep/data/random.h>
 #include <lockstep/data/sampler.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
@@ -26,6 +30,7 @@
 #include <lockstep/plan/auto_parallel.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>
 #include <lockstep/state/checkpoint.h>
 #include <lockstep/state/named_tensors.h>
@@ -41,5 +46,8 @@
 #include <lockstep/train/run.h>
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/task.h>
+#include <lockstep/train/trained_run.h>
+#include <lockstep/train/weights.h>
+#include <lockstep/train/work_pool.h>
 #include <lockstep/version.h>
 #include <lockstep/world/world.h>

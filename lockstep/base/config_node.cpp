@@ -1,6 +1,6 @@
 // The nodes of a configuration: queries of a tree of names, lists and arguments.
 #include <lockstep/base/config.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/foreign_words.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

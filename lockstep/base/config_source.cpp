@@ -1,7 +1,7 @@
 // Overrides KEY.PATH=VALUE over a tree of configuration files, and the list of keys that each file gives.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_files.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
 
 #include <fmt/format.h>

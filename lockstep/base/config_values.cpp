@@ -1,8 +1,7 @@
 // Values of a configuration, read strictly from their texts.
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,7 @@
 // Environment variables as a map, and strict readings of them.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <unistd.h>
 

@@ -1,8 +1,7 @@
 // A strict parser of LOCKSTEP_FAULT (rank=1,step=3,action=kill,...), and the actions of each fault.
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // A translation of nlohmann::json's exceptions, by their numbers, into messages for users.
 #include <lockstep/base/json_words.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>

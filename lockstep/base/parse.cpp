@@ -1,5 +1,5 @@
 // Parsers of integers, numbers, truth values and byte counts (K, M, G, T), over std::from_chars; trimmed().
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <array>
 #include <charconv>

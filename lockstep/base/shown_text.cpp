@@ -1,6 +1,6 @@
 // Text cut at character boundaries of UTF-8, file types by their first bytes, and HOST:PORT with brackets for IPv6.
 #include <lockstep/base/shown_text.h>
-#include <lockstep/base/utf8.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
-// Texts in messages: text from outside is escaped and cut, binary files are named by their type, addresses are written
-// in one way.
+// Texts in messages, beside cut_text() of base/text.h: whole messages, types of binary files, addresses.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +7,9 @@
 
 namespace lockstep {
 
-/// Text from outside, as an error quotes it: on one line, and harmless for a terminal and a log. Characters that are
-/// not printable are escaped (line breaks and tabs as \n, \r and \t; other control characters and bytes that are not
-/// UTF-8 as \x1b; marks that change the direction of text, and byte order marks, as \u202e). If `text` has more than
-/// `most` bytes, returns its beginning and its length: "aaaa... (10485760 bytes)". UTF-8 characters are not split.
-std::string cut_text(std::string_view text, std::size_t most = 80);
-
 /// A whole message, whose quotes may not all have been cut: line breaks and tabs stay, other characters that are not
-/// printable are escaped as above, and a line of more than 3000 bytes loses its middle: its beginning has the mistake,
-/// its end the remedy. Applying this again changes nothing.
+/// printable are escaped as in cut_text(), and a line of more than 3000 bytes loses its middle: its beginning has the
+/// mistake, its end the remedy. Applying this again changes nothing.
 std::string shown_message(std::string_view message);
 
 /// The type of a file that begins with these bytes, when it is a known binary type: "a zip archive", "an ELF program";

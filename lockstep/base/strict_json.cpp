@@ -1,7 +1,7 @@
 // A JSON reader that refuses repeated keys.
 #include <lockstep/base/json_words.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/base/strict_json.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // A strict decoder of UTF-8, and a table of letters with marks, by which composed and decomposed texts are compared.
+#include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include <lockstep/base/yaml_tree.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/text_lines.h>
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>

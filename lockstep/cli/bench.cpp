@@ -3,8 +3,8 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/entry.h>
 #include <lockstep/cli/run_line.h>

@@ -1,6 +1,6 @@
 // `lockstep data`: makes and checks data sets.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
 #include <lockstep/data/check.h>

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>

@@ -3,7 +3,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>

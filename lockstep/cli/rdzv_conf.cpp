@@ -1,7 +1,7 @@
 // The table of --rdzv_conf's keys (torchrun's and ours), with the check of each value.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
 

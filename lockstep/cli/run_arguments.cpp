@@ -1,6 +1,6 @@
 // The help texts and flags of `lockstep run` and `lockstep launch`, assembled into cluster::LaunchOptions.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/programs.h>

@@ -1,7 +1,7 @@
 // A pass before CLI11: flags in all their spellings, PROGRAM split off, and PET_ variables as defaults of flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cli/run_line.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // c10d's TCPStore in a process of its own: this program run again, which a library constructor turns into the host.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/comm/meet/listening_store.h>
 #include <lockstep/store/listen.h>

@@ -1,8 +1,7 @@
 // Strict parsers of comma lists, local ranks, signal names and process counts (N, cpu, gpu, auto).
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/flag_values.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // A parser of --nprocs, --world_size, --rank and --init_method out of a program's own command line.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/spawn.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/backends.h>
 
 #include <fmt/format.h>

@@ -1,10 +1,9 @@
 // A strict parser of Criteo's lines, whose cells may be empty; and the vocabulary of frequent categories, sorted by
 // column and cached on disk. The alternative: rows by hash.
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/criteo.h>
 #include <lockstep/data/exact_math.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/random.h>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/cifar10.h>
 #include <lockstep/data/format.h>
 #include <lockstep/data/mnist.h>

@@ -1,6 +1,6 @@
 // The check of NVIDIA GPUs: driver and CUDA, a device for each rank, equal hosts, and paths between devices. A job on
 // CPUs runs with any result, so no finding is an error.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>

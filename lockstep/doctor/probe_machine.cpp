@@ -1,6 +1,6 @@
 // Probes of the machine and the environment of this process, and of the files that it uses.
-#include <lockstep/base/parse.h>
 #include <lockstep/base/sha256.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/base/usable_cpus.h>

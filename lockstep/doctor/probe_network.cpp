@@ -1,6 +1,6 @@
 // Probes of interfaces, names and ports.
 #include <lockstep/base/detached_call.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/doctor/probe.h>
 #include <lockstep/world/host_addresses.h>

@@ -1,6 +1,6 @@
 // Placements as text, read in several notations: Shard(0) or S0, Replicate() or R, and OneFlow's split and broadcast.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/global/global_tensor.h>
 
 #include <fmt/format.h>

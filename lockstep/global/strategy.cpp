@@ -1,7 +1,7 @@
 // A parser of strategies, such as ((2, 1), (4, 1)), and their translation to placements of weights on mesh axes.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/global/strategy.h>
 
 #include <fmt/format.h>

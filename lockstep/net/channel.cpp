@@ -1,6 +1,6 @@
 // Coroutines over Boost.Beast: HTTP requests and answers, WebSocket messages and TLS handshakes, with deadlines.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/reasons.h>
 #include <lockstep/net/stream.h>

@@ -1,6 +1,6 @@
 // The plan of a recovery: which servers undo a step, which get rows from a neighbour's copy, and what prevents it.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/parameter_servers/held_rows.h>
 
 namespace lockstep::parameter_servers {

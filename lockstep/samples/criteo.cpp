@@ -1,7 +1,7 @@
 // The data set criteo: lines of an indexed file, parsed on access to a sample, with rows by vocabulary or by hash.
 #include <lockstep/base/error.h>
 #include <lockstep/data/criteo.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/samples/criteo.h>
 #include <lockstep/samples/table.h>
 

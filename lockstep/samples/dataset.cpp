@@ -229,6 +229,10 @@ Batch join(std::vector<Sample> samples, const Join& join_field) {
 
 std::uint64_t Chance::seed(std::string_view step) const { return stream_of(seed_, epoch_, index_, step).next(); }
 
+data::RandomStream Chance::stream(std::string_view step) const {
+  return {seed(step), data::RandomPurpose::named_step, {}};
+}
+
 double Chance::uniform(std::string_view step) const { return stream_of(seed_, epoch_, index_, step).uniform(); }
 
 const at::Tensor& Batch::operator[](std::string_view field) const {

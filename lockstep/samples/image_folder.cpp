@@ -1,9 +1,8 @@
 // The data set image_folder: a sorted listing of class folders, whose pictures are decoded on access to a sample.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/balanced.h>
-#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

@@ -1,14 +1,13 @@
 // The data set image_list: a list parsed at the start, whose pictures are decoded on access to a sample.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/files/csv.h>
 #include <lockstep/data/files/encoding.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/samples/balanced.h>
-#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
@@ -102,9 +101,8 @@ std::string_view text_of(const data::MappedFile& file) {
 
 /// The names of the classes in the training list, sorted; another function reports invalid lines.
 std::vector<std::string> classes_in(const ImageListOptions& options) {
-  const data::MappedFile file(options.train, "data.train");
   std::set<std::string, std::less<>> names;
-  data::for_each_line(text_of(file), [&](std::string_view line, int) {
+  data::for_each_line(options.train, "data.train", [&](std::string_view line, int) {
     const char letter = letter_of(options.separator);
     const auto at = letter == ' ' ? line.rfind(letter) : line.find(letter);
     if (at != std::string_view::npos && at + 1 < line.size()) names.emplace(line.substr(at + 1));

@@ -1,11 +1,9 @@
 // The data set image_lmdb: pictures and labels of LMDB databases as samples, looked up by number across databases (keys
 // num-samples, image-%09d, label-%09d).
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/data/files/picture_folder.h>
-#include <lockstep/samples/picture_sets.h>
+#include <lockstep/base/text.h>
+#include <lockstep/data/files/items.h>
+#include <lockstep/data/files/lmdb.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
@@ -65,42 +63,54 @@ std::vector<std::filesystem::path> databases_in(const std::filesystem::path& fol
 
 }  // namespace
 
+struct LmdbPictures::Files {
+  std::vector<data::LmdbFile> files;
+  std::vector<std::int64_t> ends;  // samples of the files up to and with each
+
+  std::int64_t size() const { return ends.empty() ? 0 : ends.back(); }
+
+  /// The database of a sample, and its number there, from 1.
+  std::pair<const data::LmdbView*, std::int64_t> place_of(std::int64_t index) const {
+    const auto file = static_cast<std::size_t>(std::ranges::upper_bound(ends, index) - ends.begin());
+    return {&files[file].view(), index - (file == 0 ? 0 : ends[file - 1]) + 1};
+  }
+};
+
 LmdbPictures::LmdbPictures(const std::filesystem::path& path, std::string_view key_of_path) {
+  auto all = std::make_shared<Files>();
   for (const auto& each : databases_in(path, key_of_path)) {
     data::LmdbFile file(each, key_of_path);
-    ends_.push_back(size() + samples_of(file.view()));
-    files_.push_back(std::move(file));
+    all->ends.push_back(all->size() + samples_of(file.view()));
+    all->files.push_back(std::move(file));
   }
+  files_ = std::move(all);
 }
 
+std::int64_t LmdbPictures::size() const { return files_->size(); }
+
 data::Picture LmdbPictures::picture(std::int64_t index, const data::DecodeOptions& options) const {
-  const auto [view, number] = place_of(index);
+  const auto [view, number] = files_->place_of(index);
   return data::decode_picture(value_of(*view, picture_key(number)), options, picture_name(index));
 }
 
 std::string_view LmdbPictures::label(std::int64_t index) const {
-  const auto [view, number] = place_of(index);
+  const auto [view, number] = files_->place_of(index);
   return text_of_value(value_of(*view, label_key(number)));
 }
 
 std::string LmdbPictures::picture_name(std::int64_t index) const {
-  const auto [view, number] = place_of(index);
+  const auto [view, number] = files_->place_of(index);
   return fmt::format("{} of {}", picture_key(number), view->name());
 }
 
 std::string LmdbPictures::label_name(std::int64_t index) const {
-  const auto [view, number] = place_of(index);
+  const auto [view, number] = files_->place_of(index);
   return fmt::format("{} of {}", label_key(number), view->name());
 }
 
 std::string LmdbPictures::picture_path(std::int64_t index) const {
-  const auto [view, number] = place_of(index);
+  const auto [view, number] = files_->place_of(index);
   return fmt::format("{}/{}", view->name(), picture_key(number));
-}
-
-std::pair<const data::LmdbView*, std::int64_t> LmdbPictures::place_of(std::int64_t index) const {
-  const auto file = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-  return {&files_[file].view(), index - (file == 0 ? 0 : ends_[file - 1]) + 1};
 }
 
 namespace {

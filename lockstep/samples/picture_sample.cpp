@@ -1,11 +1,9 @@
 // Shared code of data sets of picture files: options, decoding, collation, class names and labels.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/samples/picture_sample.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

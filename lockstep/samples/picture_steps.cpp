@@ -2,6 +2,7 @@
 // colours (hue through HSV), and the operations of RandAugment.
 #include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/picture_steps.h>
+#include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
 

@@ -27,12 +27,8 @@ struct Margins {
   std::int64_t bottom = 0;
 };
 
-/// Bilinear, with half-pixel centres. `antialias`: when the picture is reduced, each pixel averages over the area that
-/// it covers.
-at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias);
-
-/// The same rounded halves up, and with the sums of one float32 addition each, so that data::PicturePlan, which goes
-/// over bytes, gives equal results.
+/// The same as resized() of pictures.h without `antialias`, but rounded halves up, and with the sums of one float32
+/// addition each, so that data::PicturePlan, which goes over bytes, gives equal results.
 at::Tensor resized_half_up(const at::Tensor& picture, std::int64_t height, std::int64_t width);
 
 /// The size with `side` as the shorter one and the same ratio, rounded down.

@@ -1,8 +1,8 @@
 // The list of picture transforms; those of size, place and values, with their options and compiled forms.
 #include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/picture_parts.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/picture_steps.h>
+#include <lockstep/samples/pictures.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -296,7 +296,7 @@ bool normalizes_shares(const PartOptions& normalize) {
 
 data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
   if (step.position) return data::step_stream({chance.run_seed(), chance.epoch(), chance.index()}, *step.position);
-  return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
+  return chance.stream(step.name);
 }
 
 at::Generator generator_for(const Chance& chance, const TransformStep& step) {

@@ -1,11 +1,11 @@
 // The data set of CSV tables: columns by header, statistics and vocabularies of the training file, one-hot features.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/csv.h>
 #include <lockstep/data/files/encoding.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/balanced.h>

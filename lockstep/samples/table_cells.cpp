@@ -1,7 +1,6 @@
 // The cells of a table as numbers: blanks, missing values, signs and the decimal comma.
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/samples/table_cells.h>
 
 #include <fmt/format.h>

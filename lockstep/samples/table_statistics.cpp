@@ -1,7 +1,7 @@
 // The statistics of a table as JSON, their comparison, and a check whether options fit them.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
 #include <lockstep/samples/table.h>
 

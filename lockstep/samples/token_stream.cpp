@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/encoding.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/token_file.h>
 #include <lockstep/samples/text.h>

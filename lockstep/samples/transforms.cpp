@@ -3,12 +3,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/samples/picture_parts.h>
-#include <lockstep/samples/picture_sample.h>
+#include <lockstep/samples/pictures.h>
+#include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/transforms.h>
 
 #include <ATen/ATen.h>

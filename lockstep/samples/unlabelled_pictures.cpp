@@ -1,11 +1,9 @@
 // A data set of unlabelled picture files, listed once and decoded one by one, for predictions.
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/samples/picture_sets.h>
+#include <lockstep/data/files/items.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/picture_folder.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <string>

@@ -5,7 +5,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/state/checkpoint_folder.h>
 

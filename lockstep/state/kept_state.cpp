@@ -1,7 +1,7 @@
 // The agreement of ranks on a state in memory: summaries of all ranks, the choice, the parts assembled on one rank, and
 // the whole state sent to all.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/recovery_choice.h>

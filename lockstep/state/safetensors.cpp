@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/tensors.h>
 

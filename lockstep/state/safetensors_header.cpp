@@ -1,7 +1,7 @@
 // Strict parsers and printers of text: headers of safetensors files, and indexes of weights in several files.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/base/strict_json.h>
+#include <lockstep/base/text.h>
 #include <lockstep/state/safetensors_header.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The detection of a weights format and its reading: safetensors, torch.save, MindSpore, several files with an index,
 // folders of Hugging Face, checkpoints of a run.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/load.h>

@@ -1,7 +1,7 @@
 // Greeting, TLS if required, then proofs of the secret or the check of the user, until a store accepts a client.
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/store/client_handshake.h>
 #include <lockstep/store/peer_user.h>
 #include <lockstep/store/protocol.h>

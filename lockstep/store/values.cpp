@@ -1,5 +1,5 @@
 // A hash map with c10d's operations (set, get, compare_set, add, wait, ...), and the waits that a new key ends.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/store/values.h>
 
 #include <fmt/format.h>

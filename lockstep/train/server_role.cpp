@@ -3,7 +3,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/sharded/save.h>

@@ -1,6 +1,6 @@
 // Detection of cloud training jobs that start one container per host and give each its index (ModelArts, Volcano).
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 

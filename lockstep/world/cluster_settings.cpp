@@ -1,8 +1,7 @@
 // The settings of a job with a scheduler: their keys, and the variables such as MS_ROLE that have priority over them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/launcher_variables.h>
 

@@ -1,6 +1,6 @@
 // The start from a list of nodes that all run the same command.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/start.h>
 

@@ -1,7 +1,6 @@
 // The variables that several launcher detections read: rank and size, and the rendezvous.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 
 #include <fmt/format.h>

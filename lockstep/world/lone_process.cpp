@@ -1,7 +1,7 @@
 // Evidence of several processes where no launcher detection can identify this one. Training alone would then use one
 // host of several, or do the same work several times, in one folder.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/slurm.h>

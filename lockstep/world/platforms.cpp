@@ -2,8 +2,7 @@
 // TensorFlow's TF_CONFIG), and of Kubeflow's TrainJob, which passes torchrun's flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 

@@ -1,6 +1,5 @@
 // A writer of Ascend rank tables (HCCL's JSON, version 1.0) for one server, and the merge of several.
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/rank_table.h>
 
 #include <fmt/ranges.h>

@@ -1,8 +1,7 @@
 // Detection of a step of Slurm's srun. The variables of the step have priority over those of the job, which may be
 // larger.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/slurm.h>

@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <string>
 #include <utility>

@@ -2,6 +2,7 @@
 #include <lockstep/base/json_integer.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 #include "chaos/order.h"
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 namespace lockstep::test {
 namespace {

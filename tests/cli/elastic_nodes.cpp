@@ -3,7 +3,7 @@
 #include "cli/port.h"
 #include "cli/two_nodes.h"
 
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <poll.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 
 #include "cli/supervised_job.h"
 
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "cluster/probe.h"
 #include "support/shared_memory.h"
 
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

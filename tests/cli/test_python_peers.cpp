@@ -1,6 +1,6 @@
 // Python's torch.distributed and Lockstep in one job: Python ranks under `lockstep run` on two hosts, and Lockstep
 // ranks that meet at a store which a Python process hosts.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // "2@1:exit=3" for rank 2 after one restart.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/failure.h>
 
 #include <sys/auxv.h>

@@ -3,7 +3,7 @@
 #include "doctor/sample_job.h"
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/doctor/links.h>
 
 #include <gmock/gmock.h>

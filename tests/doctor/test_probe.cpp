@@ -1,8 +1,8 @@
 // What the probers say about this very machine.
 #include "cli/port.h"
 
-#include <lockstep/base/parse.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/text.h>
 #include <lockstep/doctor/probe.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Repeated rendezvous: several groups one after the other in one program, and several programs one after the other
 // under one launcher, by each way in, with ranks that pause at random before they leave.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

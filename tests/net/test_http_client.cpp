@@ -1,5 +1,5 @@
 // The HTTP client with servers that answer well, badly, too much or never.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/net/client_tls.h>
 #include <lockstep/net/http_client.h>
 

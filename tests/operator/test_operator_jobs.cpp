@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/text.h>
 #include <lockstep/net/certificates/certificates.h>
 #include <lockstep/net/http_client.h>
 

@@ -5,7 +5,7 @@
 #include <lockstep/ocr/recognition/crnn.h>
 #include <lockstep/ocr/recognition/ctc.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/weights.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

@@ -10,7 +10,7 @@
 #include <lockstep/ocr/detection/text_labels.h>
 #include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/weights.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

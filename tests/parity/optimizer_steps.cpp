@@ -3,12 +3,12 @@
 // Each job trains its model on its batches, with the keys of the file JOB.yaml beside it. Writes OUT.json and
 // OUT.safetensors.
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/optimizer/schedule.h>
+#include <lockstep/train/weights.h>
 
 #include "parity/jobs.h"
 

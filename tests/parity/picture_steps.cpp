@@ -6,7 +6,6 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/picture.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/picture_steps.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>

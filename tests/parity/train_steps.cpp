@@ -6,8 +6,8 @@
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights.h>
 
 #include "parity/jobs.h"
 #include "parity/odd_models.h"

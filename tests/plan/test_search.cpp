@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/plan/search/search.h>
 #include <lockstep/plan/search/space.h>
 

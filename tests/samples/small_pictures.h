@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transforms.h>
 

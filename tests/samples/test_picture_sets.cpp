@@ -1,6 +1,5 @@
 // Pictures on disk as data sets: by folder, by list, in LMDB.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gmock/gmock.h>

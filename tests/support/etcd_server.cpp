@@ -1,7 +1,7 @@
 #include "support/etcd_server.h"
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 #include <signal.h>

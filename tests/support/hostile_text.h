@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 #include <algorithm>
 #include <array>

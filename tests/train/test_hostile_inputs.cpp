@@ -7,7 +7,7 @@
 #include <lockstep/plan/cluster.h>
 #include <lockstep/plan/plan.h>
 #include <lockstep/samples/criteo.h>
-#include <lockstep/samples/picture_sets.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>

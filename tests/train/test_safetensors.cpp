@@ -7,8 +7,8 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,10 +9,10 @@
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

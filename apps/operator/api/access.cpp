@@ -3,7 +3,7 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/net/client_tls.h>
 

@@ -1,7 +1,7 @@
 // A splitter of a watch's byte stream into JSON events (ADDED, MODIFIED, DELETED, BOOKMARK) and its ERROR.
 #include <apps/operator/api/watch_lines.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 
 namespace lockstep::kube {
 namespace {

@@ -2,7 +2,7 @@
 #include <apps/operator/decide/objects.h>
 #include <apps/operator/job/json_fields.h>
 #include <apps/operator/job/names.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

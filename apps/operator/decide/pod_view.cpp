@@ -2,8 +2,8 @@
 #include <apps/operator/decide/pod_view.h>
 #include <apps/operator/job/json_fields.h>
 #include <apps/operator/job/names.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/failure.h>
 
 #include <fmt/format.h>

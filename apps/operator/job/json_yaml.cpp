@@ -1,6 +1,6 @@
 // JSON values through yaml-cpp's emitter, and a reader of YAML files with several documents.
 #include <apps/operator/job/json_yaml.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
 #include <yaml-cpp/yaml.h>
 

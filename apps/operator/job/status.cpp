@@ -1,7 +1,7 @@
 // JSON of a LockstepJob's status, its conditions, and sets of indexes as text (0-2,7).
 #include <apps/operator/job/json_fields.h>
 #include <apps/operator/job/status.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

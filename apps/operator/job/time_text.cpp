@@ -1,6 +1,6 @@
 // A printer and a strict parser of RFC 3339 times in UTC, with microseconds for Leases.
 #include <apps/operator/job/time_text.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

@@ -68,6 +68,9 @@ ConfigNode make_section(FilePosition position = {});
 /// For messages: "nothing", "the text 'abc'", "a list", "a section".
 std::string describe_found(const ConfigNode& node);
 
+/// YAML in block style, with lists of scalars in one line; ends with a newline.
+std::string print_yaml(const ConfigNode& node);
+
 /// One item of a list such as `[Resize: {size: 224}, HWC2CHW]`: a name with its arguments.
 struct NamedArguments {
   std::string name;

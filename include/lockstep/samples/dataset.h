@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/data/pictures.h>
+#include <lockstep/data/random.h>
 #include <lockstep/data/sampler.h>
 
 #include <ATen/core/Tensor.h>
@@ -65,6 +66,8 @@ class Chance {
   std::uint64_t seed(std::string_view step) const;
   /// The first number of the step's stream, uniform in [0, 1).
   double uniform(std::string_view step) const;
+  /// A generator of the step, for more than one number; with other numbers than those of seed() and uniform().
+  data::RandomStream stream(std::string_view step) const;
   /// The run's seed, the same for all samples.
   std::uint64_t run_seed() const { return seed_; }
   std::int64_t epoch() const { return epoch_; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +18,10 @@ struct ShownPicture {
   std::int64_t height = 0;
   std::vector<std::uint8_t> pixels{};  ///< red, green, blue; row by row, height * width * 3
 };
+
+/// Replaces `file` atomically by the picture as PNG. Error(invalid_argument) unless both sides are from 1 to 65535 and
+/// there are height * width * 3 pixels; Error(io) naming the file. Thread-safe for different files.
+void write_png(const std::filesystem::path& file, const ShownPicture& picture);
 
 // The result of an evaluation of a model in a training run.
 

@@ -3,9 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/elastic/etcd_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/etcd/address.h>

@@ -2,9 +2,9 @@
 // job.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>

@@ -1,7 +1,6 @@
 // A parser of HOST:PORT and of etcd://HOST:PORT,.../KEY; etcds:// takes TLS files after a question mark.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/etcd/address.h>
 
 namespace lockstep::cluster::etcd {

@@ -1,7 +1,7 @@
 // A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/etcd/messages.h>
 

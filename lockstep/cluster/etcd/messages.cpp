@@ -1,7 +1,7 @@
 // Requests and answers of etcd's transactions (/v3/kv/txn) and leases as JSON.
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/etcd/messages.h>
 
 namespace lockstep::cluster::etcd {

@@ -1,6 +1,6 @@
 // Messages over a SOCK_SEQPACKET pair: NUL-separated words, with descriptors as ancillary data (SCM_RIGHTS).
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/fork_server/channel.h>
 
 #include <dirent.h>

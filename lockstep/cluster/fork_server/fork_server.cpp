@@ -1,6 +1,6 @@
 // The launcher's side of the fork server: starts it, waits until the program is loaded, and gets each rank as a fork.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/channel.h>
 #include <lockstep/cluster/fork_server/fork_server.h>

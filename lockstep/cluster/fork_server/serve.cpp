@@ -2,7 +2,7 @@
 // launcher requests it. At that time all libraries are loaded and initialised, which takes most of the time, and no
 // code of the program itself has run. Other code calls nothing here; this file is part of the library only.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/fork_server/channel.h>
 #include <lockstep/cluster/processes/single_thread.h>
 

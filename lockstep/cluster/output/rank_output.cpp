@@ -1,7 +1,6 @@
 // Rules from --redirects, --tee and filters to the outlets of one rank, and the prefix of its lines.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/output/rank_output.h>

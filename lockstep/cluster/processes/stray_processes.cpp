@@ -1,5 +1,5 @@
 // A child subreaper: finds the orphans of ranks in /proc by their parent's id, signals them and reaps them.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/processes/stray_processes.h>
 
 #include <sys/prctl.h>

@@ -2,10 +2,9 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/text.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/certificates/peer_tls.h>

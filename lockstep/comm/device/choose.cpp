@@ -3,7 +3,7 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>

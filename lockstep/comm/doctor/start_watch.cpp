@@ -1,7 +1,7 @@
 // A thread that runs the doctor when connect() takes longer than LOCKSTEP_DOCTOR_AFTER_S (20 s by default).
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/doctor/report.h>

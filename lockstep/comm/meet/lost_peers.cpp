@@ -1,6 +1,6 @@
 // Lost processes by pidfd and poll, and lost hosts by TCP keepalive, set on the sockets found in /proc/self/fd.
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/meet/lost_peers.h>
 
 #include <linux/tcp.h>

@@ -4,7 +4,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

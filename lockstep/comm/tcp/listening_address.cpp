@@ -1,7 +1,7 @@
 // A rank's port, token and numeric host as text in the store, and nonblocking sockets that listen there or connect.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/tcp/listening_address.h>
 #include <lockstep/world/host_addresses.h>
 

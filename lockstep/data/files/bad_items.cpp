@@ -2,6 +2,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/bad_items.h>
 #include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/items.h>
 
 namespace lockstep::data {
 

@@ -1,5 +1,6 @@
 // Counts of unexpected actions of readers, and the warnings that a run repeats on its console.
 #include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/items.h>
 
 #include <fmt/format.h>
 

@@ -1,19 +1,14 @@
-// Counts of the cases in which a reader of files did not do what a user may expect, with the first example.
+// The receivers of what readers of files report (items.h): repeated lines are dropped, and warnings collected.
 #pragma once
 
-#include <lockstep/base/log.h>
+#include <lockstep/data/files/items.h>
 
-#include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep::data {
-
-/// Writes one line about the read data to the log; HeardReports also collects warnings.
-void report_line(LogLevel level, std::string_view line);
 
 /// While it exists, repeated reports of readers on this thread are dropped: a command may load the same data for its
 /// model and for its samples. A nested object has no effect.
@@ -54,27 +49,6 @@ class HeardReports {
 
   HeardReports* outer_;
   std::vector<std::string> lines_;
-};
-
-/// Counts by kind; each kind is one line of the log. Not thread-safe.
-class CountedRemarks {
- public:
-  /// `kind` follows a number, e.g. "hidden files are passed over".
-  void add(LogLevel level, std::string_view kind, std::string_view example);
-
-  /// "WHAT: 3 hidden files are passed over; the first is ._a.jpg", in the order of the first occurrence of each kind.
-  void report(std::string_view what) const;
-
-  std::int64_t count_of(std::string_view kind) const;
-
- private:
-  struct Kind {
-    LogLevel level;
-    std::string text;
-    std::string first;
-    std::int64_t count = 0;
-  };
-  std::vector<Kind> kinds_;
 };
 
 }  // namespace lockstep::data

@@ -1,6 +1,8 @@
 // A CSV parser that consumes its text cell by cell and resumes after a bad row; also plain iteration over lines.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/items.h>
+#include <lockstep/data/files/mapped_file.h>
 
 #include <algorithm>
 #include <utility>
@@ -98,6 +100,12 @@ void for_each_line(std::string_view text, const std::function<void(std::string_v
     if (found.ends_with('\r')) found.remove_suffix(1);
     if (!found.empty()) line(found, number);
   }
+}
+
+void for_each_line(const std::filesystem::path& file, std::string_view key,
+                   const std::function<void(std::string_view line, int number)>& line) {
+  const MappedFile mapped(file, key);
+  for_each_line({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, line);
 }
 
 }  // namespace lockstep::data

@@ -43,8 +43,7 @@ class CsvReader {
   int line_ = 1;
 };
 
-/// The lines of a text, without their ends (LF or CR LF) and without a byte order mark at the start; empty ones are
-/// left out. Calls `line` with each line and its number, from 1.
+/// The same as for_each_line() of items.h, for the lines of a text.
 void for_each_line(std::string_view text, const std::function<void(std::string_view line, int number)>& line);
 
 }  // namespace lockstep::data

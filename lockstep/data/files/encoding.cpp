@@ -1,7 +1,7 @@
 // The encoding of a text file, from its byte order mark and its first bytes.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
 #include <lockstep/data/files/encoding.h>
 

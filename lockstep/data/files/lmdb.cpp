@@ -1,6 +1,6 @@
 // A bounds-checked reader of LMDB's B+ tree: the newer of two meta pages, branch and leaf pages, overflow pages.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/files/lmdb.h>
 
 #include <algorithm>

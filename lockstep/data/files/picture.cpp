@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
 #include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture.h>

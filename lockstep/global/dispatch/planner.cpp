@@ -2,7 +2,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/dispatch/op_info.h>

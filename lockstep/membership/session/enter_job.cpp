@@ -3,7 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/membership/session/worker_session.h>

@@ -4,8 +4,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/models/residual_stage.h>
-#include <lockstep/train/checkpoint/weights.h>
-#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/weights.h>
 
 #include <fmt/format.h>
 

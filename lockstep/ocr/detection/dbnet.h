@@ -3,7 +3,7 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/ocr/detection/mobilenet_v3.h>
-#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

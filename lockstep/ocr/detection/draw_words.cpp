@@ -2,11 +2,11 @@
 #include <lockstep/ocr/detection/draw_words.h>
 
 #include <lockstep/data/files/picture.h>
-#include <lockstep/train/viewers/png.h>
 
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::ocr {
 namespace {
@@ -46,6 +46,13 @@ void write_beside(cv::Mat& picture, const Polygon& word, const std::string& text
   cv::putText(picture, shown, {corner.x, std::max(12, corner.y - 3)}, cv::FONT_HERSHEY_SIMPLEX, 0.5, kYellow, 1);
 }
 
+train::ShownPicture shown(const cv::Mat& picture, std::string name) {
+  return {.name = std::move(name),
+          .width = picture.cols,
+          .height = picture.rows,
+          .pixels = {picture.data, picture.data + picture.total() * picture.elemSize()}};
+}
+
 train::ShownPicture contact_sheet(const std::vector<cv::Mat>& pictures, int cell_width) {
   std::vector<cv::Mat> cells;
   int cell_height = 1;
@@ -63,17 +70,7 @@ train::ShownPicture contact_sheet(const std::vector<cv::Mat>& pictures, int cell
     const auto& cell = cells[static_cast<std::size_t>(i)];
     cell.copyTo(sheet(cv::Rect(i % kColumns * cell_width, i / kColumns * cell_height, cell.cols, cell.rows)));
   }
-  return {.name = "words",
-          .width = sheet.cols,
-          .height = sheet.rows,
-          .pixels = {sheet.data, sheet.data + sheet.total() * sheet.elemSize()}};
-}
-
-std::string png_of(const cv::Mat& picture) {
-  return train::png_of({.width = picture.cols,
-                        .height = picture.rows,
-                        .channels = 3,
-                        .pixels = {picture.data, picture.total() * picture.elemSize()}});
+  return shown(sheet, "words");
 }
 
 }  // namespace lockstep::ocr

@@ -18,10 +18,10 @@ cv::Mat drawn_words(const std::string& file, const std::vector<Polygon>& found, 
 /// Writes the ASCII characters of a text beside a word's upper left corner; other characters become `?`.
 void write_beside(cv::Mat& picture, const Polygon& word, const std::string& text);
 
+/// A copy of a picture, RGB, uint8.
+train::ShownPicture shown(const cv::Mat& picture, std::string name);
+
 /// Pictures in rows, each scaled to fit into a cell of that width, in three columns.
 train::ShownPicture contact_sheet(const std::vector<cv::Mat>& pictures, int cell_width);
-
-/// The bytes of a PNG file.
-std::string png_of(const cv::Mat& picture);
 
 }  // namespace lockstep::ocr

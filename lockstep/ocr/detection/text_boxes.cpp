@@ -2,11 +2,10 @@
 #include <lockstep/ocr/detection/text_boxes.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/ocr/detection/text_labels.h>
 #include <lockstep/ocr/detection/word_tensors.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

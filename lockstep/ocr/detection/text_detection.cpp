@@ -2,16 +2,14 @@
 // second model reads the words of predictions.
 #include <lockstep/ocr/detection/text_detection.h>
 
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/ocr/detection/draw_words.h>
 #include <lockstep/ocr/detection/match_words.h>
 #include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/ocr/reading/word_crops.h>
 #include <lockstep/ocr/reading/word_reader.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/train/resources/work_pool.h>
+#include <lockstep/train/work_pool.h>
 
 #include <torch/torch.h>
 
@@ -185,8 +183,8 @@ class TextDetection final : public train::Task {
       for (std::size_t k = 0; k < polygons.size(); ++k) {
         if (words[k].contains("transcription")) write_beside(picture, polygons[k], words[k]["transcription"]);
       }
-      const auto name = std::filesystem::path(names->second[i]).stem().string() + "_words.png";
-      write_file_atomically(folder / name, png_of(picture));
+      const auto name = std::filesystem::path(names->second[i]).stem().string() + "_words";
+      train::write_png(folder / (name + ".png"), shown(picture, name));
     }
   }
 

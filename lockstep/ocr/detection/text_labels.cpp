@@ -2,13 +2,8 @@
 #include <lockstep/ocr/detection/text_labels.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/mapped_file.h>
-#include <lockstep/data/files/picture_folder.h>
+#include <lockstep/base/text.h>
+#include <lockstep/data/files/items.h>
 
 #include <fmt/format.h>
 
@@ -291,17 +286,6 @@ class ReadWords {
   std::vector<std::string> waiting_;
 };
 
-std::string_view text_in(const data::MappedFile& mapped) {
-  return {reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()};
-}
-
-/// Calls `read` with the lines of a file; errors without a position get its name and their number.
-void for_each_line_of(const std::filesystem::path& file, std::string_view key,
-                      const std::function<void(std::string_view line, int number)>& read) {
-  const data::MappedFile mapped(file, key);
-  data::for_each_line(text_in(mapped), read);
-}
-
 /// The form of most lines of `files`. Error(config) if they belong to another program.
 WordForm form_of_files(const std::vector<std::filesystem::path>& files, const std::filesystem::path& folder,
                        const LabelReading& reading) {
@@ -315,7 +299,7 @@ WordForm form_of_files(const std::vector<std::filesystem::path>& files, const st
   std::int64_t lines = 0;
   std::optional<Error> foreign;
   for (const auto& file : files) {
-    for_each_line_of(file, reading.key, [&](std::string_view line, int number) {
+    data::for_each_line(file, reading.key, [&](std::string_view line, int number) {
       ++lines;
       if (const auto form = form_of(line)) {
         if (++counts[*form] == 1) firsts[*form] = fmt::format("{}:{} '{}'", file.string(), number, cut_text(line));
@@ -348,6 +332,19 @@ WordForm form_of_files(const std::vector<std::filesystem::path>& files, const st
   return form;
 }
 
+/// What the parser found, in words for users.
+std::string json_mistake(const json::exception& error, std::string_view line) {
+  constexpr std::size_t kMost = 300;
+  constexpr std::string_view kNotJson = "parse error at ";
+  std::string_view text = error.what();
+  text.remove_prefix(std::min(text.size(), text.find("] ") + 2));  // the number of the exception
+  if (!text.starts_with(kNotJson)) return cut_text(text, kMost);
+  const bool is_python = line.find("{'") != std::string_view::npos;
+  return fmt::format(
+      "it is not valid JSON at {}{}", cut_text(text.substr(kNotJson.size()), kMost),
+      is_python ? "; it looks like what Python's str() and print() write: write JSON with json.dumps()" : "");
+}
+
 /// A line of a list, before its words are read.
 struct ListedPicture {
   std::string name;
@@ -369,7 +366,8 @@ ListedPicture listed_picture(std::string_view line) {
   try {
     picture.words = json::parse(line.substr(tab + 1));
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, kWhere, "what follows the tab has to be a list of words in JSON: {}", json_mistake(error));
+    fail(ErrorKind::data, kWhere, "what follows the tab has to be a list of words in JSON: {}",
+         json_mistake(error, line));
   }
   if (!picture.words.is_array()) {
     fail(ErrorKind::data, kWhere, "what follows the tab has to be a list of words in JSON, and is {}",
@@ -444,7 +442,7 @@ std::vector<LabelledPicture> read_label_file(const std::filesystem::path& file, 
   }
   std::vector<LabelledPicture> pictures;
   data::CountedRemarks remarks;
-  for_each_line_of(file, reading.key, [&](std::string_view line, int number) {
+  data::for_each_line(file, reading.key, [&](std::string_view line, int number) {
     const FilePosition place{file.string(), number};
     reading.bad.try_to([&] {
       try {
@@ -503,7 +501,7 @@ std::vector<LabelledPicture> read_icdar_folder(const std::filesystem::path& fold
   for (auto& picture : all) {
     const bool is_read = reading.bad.try_to([&] {
       ReadWords words(picture, reading.bad.skips(), remarks);
-      for_each_line_of(picture.label_file, reading.key, [&](std::string_view line, int number) {
+      data::for_each_line(picture.label_file, reading.key, [&](std::string_view line, int number) {
         words.add([&] { return parse_icdar_line(line, form); }, [&] { return rough_icdar_word(line, form); },
                   {picture.label_file, number});
       });

@@ -1,7 +1,7 @@
 // Labels of text in pictures: files in MindOCR's form, and ICDAR's own.
 #pragma once
 
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/ocr/detection/targets.h>
 
 #include <filesystem>

@@ -2,7 +2,6 @@
 #include <lockstep/ocr/detection/text_transforms.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
 #include <lockstep/ocr/detection/picture_geometry.h>
 #include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/samples/pictures.h>
@@ -27,10 +26,6 @@ using samples::Transform;
 using samples::TransformStep;
 
 constexpr double kMostSide = 16384;
-
-data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
-  return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
-}
 
 at::Tensor& picture_in(Sample& sample) {
   const auto found = sample.tensors.find(samples::kPictures);
@@ -96,7 +91,7 @@ Transform make_rotate(const PartOptions& part, const TransformStep& step) {
   }
   return on_text([range, step](TextPicture& picture, Sample&, const Chance& chance) {
     const auto steps = static_cast<std::uint64_t>(range[1] - range[0]);
-    rotate(picture, static_cast<double>(range[0] + static_cast<std::int64_t>(stream_for(chance, step).below(steps))));
+    rotate(picture, static_cast<double>(range[0] + static_cast<std::int64_t>(chance.stream(step.name).below(steps))));
   });
 }
 
@@ -113,7 +108,7 @@ Transform make_scale(const PartOptions& part, const TransformStep& step) {
     fail(ErrorKind::config, "transforms", "range is [least, largest], not [{}]", fmt::join(range, ", "));
   }
   return on_text([range, step](TextPicture& picture, Sample&, const Chance& chance) {
-    scale(picture, stream_for(chance, step).uniform(range[0], range[1]));
+    scale(picture, chance.stream(step.name).uniform(range[0], range[1]));
   });
 }
 
@@ -147,7 +142,7 @@ Transform make_crop(const PartOptions& part, const TransformStep& step) {
                             .min_side_ratio = given.min_side_ratio,
                             .keep_scale = given.keep_scale};
   return on_text([options, min_area = given.min_area, step](TextPicture& picture, Sample&, const Chance& chance) {
-    auto stream = stream_for(chance, step);
+    auto stream = chance.stream(step.name);
     const auto window = crop_window(picture, options, [&stream](std::uint64_t below) { return stream.below(below); });
     crop(picture, window, options, min_area);
   });

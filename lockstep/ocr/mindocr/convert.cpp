@@ -2,8 +2,7 @@
 #include <lockstep/ocr/mindocr/convert.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
-#include <lockstep/base/yaml_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/ocr/mindocr/given_keys.h>
 #include <lockstep/ocr/mindocr/model_keys.h>
 

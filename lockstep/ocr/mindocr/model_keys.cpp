@@ -2,7 +2,7 @@
 #include <lockstep/ocr/mindocr/model_keys.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/ranges.h>
 

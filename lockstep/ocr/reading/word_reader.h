@@ -1,18 +1,13 @@
 // A trained model that reads the words which another model has found.
 #pragma once
 
-#include <lockstep/train/program.h>
+#include <lockstep/train/trained_run.h>
 
 #include <opencv2/core.hpp>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
-
-namespace torch::nn {
-class Module;
-}
 
 namespace lockstep::ocr {
 
@@ -30,10 +25,7 @@ class WordReader {
   std::vector<Read> read(const std::vector<cv::Mat>& words) const;
 
  private:
-  train::ResolvedRun config_;
-  samples::Transform transform_;
-  std::shared_ptr<torch::nn::Module> model_;
-  std::shared_ptr<train::Task> task_;
+  train::TrainedRun run_;
 };
 
 }  // namespace lockstep::ocr

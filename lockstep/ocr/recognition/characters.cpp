@@ -2,8 +2,7 @@
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
-#include <lockstep/base/utf8.h>
+#include <lockstep/base/text.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

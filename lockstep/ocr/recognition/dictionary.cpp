@@ -2,9 +2,8 @@
 #include <lockstep/ocr/recognition/dictionary.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/mapped_file.h>
+#include <lockstep/base/text.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <fmt/format.h>
@@ -46,10 +45,8 @@ Dictionary::Dictionary(const DictionaryOptions& options, std::string_view sectio
   if (file.empty()) {
     for (const auto character : kDigitsAndLetters) add(character, file, 0);
   } else {
-    const data::MappedFile mapped(file, key);
-    const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
     data::for_each_line(
-        text, [&](std::string_view line, int number) { add(only_character(line, file, number), file, number); });
+        file, key, [&](std::string_view line, int number) { add(only_character(line, file, number), file, number); });
     if (characters_.empty()) fail(ErrorKind::config, key, "the dictionary {} has no characters", file);
   }
   if (options.use_space_char) {

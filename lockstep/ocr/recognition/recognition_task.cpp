@@ -3,11 +3,10 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/ocr/recognition/characters.h>
 #include <lockstep/ocr/recognition/crnn.h>
 #include <lockstep/ocr/recognition/ctc.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <torch/torch.h>

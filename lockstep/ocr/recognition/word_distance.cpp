@@ -2,7 +2,7 @@
 #include <lockstep/ocr/recognition/word_distance.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 #include <lockstep/ocr/recognition/word_rules.h>
 
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/ocr/recognition/characters.h>
 
 #include <fmt/format.h>

@@ -1,11 +1,9 @@
 // Two sources of words: list files (name, TAB, word, or ICDAR's quoted form) and LMDB databases in CRNN's layout.
 #include <lockstep/ocr/recognition/word_source.h>
 
-#include <lockstep/base/shown_text.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/mapped_file.h>
-#include <lockstep/samples/picture_sets.h>
+#include <lockstep/base/text.h>
+#include <lockstep/data/files/items.h>
+#include <lockstep/samples/pictures.h>
 
 #include <fmt/format.h>
 
@@ -54,11 +52,9 @@ ListedWord split_before_quote(std::string_view line) {
 class ListedWords final : public WordSource {
  public:
   explicit ListedWords(const WordFiles& files) : list_(files.path.string()), images_(files.images) {
-    const data::MappedFile file(files.path, files.key);
-    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     data::BadItems bad(files.skips, "lines of " + list_);
     std::int64_t lines = 0;
-    data::for_each_line(text, [&](std::string_view line, int number) {
+    data::for_each_line(files.path, files.key, [&](std::string_view line, int number) {
       ++lines;
       bad.try_to([&] { words_.push_back(read_line(line, number, files.labels)); });
     });

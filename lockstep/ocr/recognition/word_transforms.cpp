@@ -2,7 +2,6 @@
 #include <lockstep/ocr/recognition/word_transforms.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/samples/picture_steps.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>
@@ -62,8 +61,9 @@ Transform make_resize_to_height(const PartOptions& part, const samples::Transfor
     // Rounded up, in whole numbers.
     const auto scaled = (height * picture.size(1) + picture.size(0) - 1) / picture.size(0);
     const auto used = std::clamp<std::int64_t>(scaled, 1, width);
-    return samples::with_margins(samples::resized(picture, height, used, antialias), {.right = width - used},
-                                 static_cast<double>(fill));
+    // Widths are the second dimension from the last one.
+    return at::constant_pad_nd(samples::resized(picture, height, used, antialias), {0, 0, 0, width - used},
+                               static_cast<double>(fill));
   });
 }
 

@@ -2,8 +2,7 @@
 #include <lockstep/ocr/recognition/words.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/data/files/picture_folder.h>
+#include <lockstep/data/files/items.h>
 #include <lockstep/ocr/recognition/word_source.h>
 #include <lockstep/samples/pictures.h>
 

@@ -5,7 +5,7 @@
 #include <lockstep/data/pictures.h>
 #include <lockstep/ocr/recognition/dictionary.h>
 #include <lockstep/ocr/recognition/word_rules.h>
-#include <lockstep/samples/picture_sample.h>
+#include <lockstep/samples/pictures.h>
 
 #include <memory>
 #include <string>

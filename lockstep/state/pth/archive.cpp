@@ -1,4 +1,5 @@
 // The readers of torch.save archives, in zip form or the old one, and the detection of weight formats by first bytes.
+#include <lockstep/base/text.h>
 #include <lockstep/state/pth/archive.h>
 #include <lockstep/state/pth/mindspore.h>
 #include <lockstep/state/pth/state_dict.h>

@@ -1,4 +1,5 @@
 // A parser of MindSpore checkpoints: protobuf fields by hand, pieces of tensors joined by tag, CRC-32 compared.
+#include <lockstep/base/text.h>
 #include <lockstep/state/pth/mindspore.h>
 
 #include <zlib.h>

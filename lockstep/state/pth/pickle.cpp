@@ -1,4 +1,5 @@
 // An interpreter of pickle opcodes, protocols 2 to 5, that builds plain values and calls no Python code.
+#include <lockstep/base/text.h>
 #include <lockstep/state/pth/pickle.h>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
 
 #include <filesystem>
 #include <string>

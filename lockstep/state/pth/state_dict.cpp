@@ -1,4 +1,5 @@
 // The search for the dict of tensors in a pickle, and validation of each tensor against the bounds of its storage.
+#include <lockstep/base/text.h>
 #include <lockstep/state/pth/state_dict.h>
 
 #include <fmt/ranges.h>

@@ -1,4 +1,5 @@
 // A parser of the zip directory from the end of the file, with zip64, bounds checks and CRC-32 of entries.
+#include <lockstep/base/text.h>
 #include <lockstep/state/pth/zip_entries.h>
 
 #include <zlib.h>

@@ -5,8 +5,8 @@
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/sha256.h>
+#include <lockstep/base/text.h>
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/sharded/index.h>
 

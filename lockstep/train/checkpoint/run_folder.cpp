@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/format.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/state/checkpoint_folder.h>

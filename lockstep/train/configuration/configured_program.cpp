@@ -5,6 +5,7 @@
 #include <lockstep/models/picture_model.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>

@@ -1,6 +1,6 @@
 // A comparison of every rank's settings with those of rank 0 by two collectives, before training depends on them.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>

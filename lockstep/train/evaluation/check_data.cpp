@@ -1,6 +1,7 @@
 // The check of a data set before training: each sample is read, and faults are counted by kind.
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/usable_cpus.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/files/bad_items.h>
@@ -9,7 +10,7 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/run_data.h>
-#include <lockstep/train/resources/work_pool.h>
+#include <lockstep/train/work_pool.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // A data set of picture files named on a command line, after the evaluation transforms of the configuration.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/data/files/token_file.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>

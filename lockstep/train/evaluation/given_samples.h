@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/samples/dataset.h>
-#include <lockstep/samples/picture_sets.h>
+#include <lockstep/samples/pictures.h>
 #include <lockstep/train/resolved_run.h>
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Rename rules with * as wildcard, matched from the left, and the translation of MindSpore's parameter names.
 #include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/weights.h>
 
 #include <algorithm>
 #include <array>

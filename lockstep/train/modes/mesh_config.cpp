@@ -1,7 +1,7 @@
 // The parser of mesh sizes and parameter placements, rules between the parallel keys, and each rank's share of data.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/strategy.h>

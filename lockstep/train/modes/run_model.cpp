@@ -4,7 +4,6 @@
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/trace_step.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/name_patterns.h>
 #include <lockstep/train/keys/part_kinds.h>
@@ -16,6 +15,7 @@
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // The optimizer step of data parallelism, whole or in shards (ZeRO stage 1), with backup of shards; state to and from
 // checkpoints, where shards are written and read as boxes of the parameters.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/state/safetensors.h>

@@ -117,6 +117,11 @@ void MetricsFile::after_step(RunView& run, const StepReport& report) {
   lines_.write(run, report.step, to_json(MetricsLine{report.epoch, report.step, *report.loss, report.lr, rate}));
 }
 
+void write_png(const std::filesystem::path& file, const ShownPicture& picture) {
+  write_file_atomically(
+      file, png_of({.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels}));
+}
+
 PictureWriter::PictureWriter(std::filesystem::path folder)
     : folder_(std::move(folder)), informs_(folder_.filename().string() + "/") {}
 
@@ -125,9 +130,7 @@ void PictureWriter::after_evaluation(RunView& run, const Evaluation& evaluation)
   informs_.write(run, [&] {
     std::filesystem::create_directories(folder_);
     for (const auto& picture : evaluation.pictures) {
-      write_file_atomically(
-          folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step),
-          png_of({.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels}));
+      write_png(folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step), picture);
     }
   });
 }

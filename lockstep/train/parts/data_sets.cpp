@@ -1,8 +1,8 @@
 // The shipped data sets as parts: pictures in memory and in files, text, tables, clicks, streams of tokens.
 #include <lockstep/data/format.h>
 #include <lockstep/samples/criteo.h>
-#include <lockstep/samples/picture_sets.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/samples/token_stream.h>

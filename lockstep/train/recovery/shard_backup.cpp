@@ -2,7 +2,7 @@
 // reads from a source; and a second optimizer over copies of the previous rank's pieces, updated with the same
 // gradients.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/train/recovery/shard_backup.h>
 

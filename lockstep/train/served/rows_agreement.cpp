@@ -1,6 +1,6 @@
 // The exchange by which workers and servers agree on a step after a loss, and the copy of rows to replaced servers.
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/served/rows_agreement.h>

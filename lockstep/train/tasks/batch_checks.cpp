@@ -4,7 +4,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 // sort by time; and histograms whose limits grow by 10 % from 1e-12 on both sides of 0.
 #include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/train/viewers/event_file.h>
 

@@ -1,7 +1,7 @@
 // The stores and the job service that launchers of several nodes hold, where LOCKSTEP_ENCRYPT asks for encryption.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/node_rendezvous.h>

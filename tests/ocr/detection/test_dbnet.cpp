@@ -5,8 +5,8 @@
 #include <lockstep/ocr/detection/dbnet.h>
 #include <lockstep/ocr/detection/dbnet_loss.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

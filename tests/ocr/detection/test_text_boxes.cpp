@@ -6,7 +6,6 @@
 #include <lockstep/ocr/detection/text_boxes.h>
 #include <lockstep/ocr/detection/text_labels.h>
 #include <lockstep/ocr/detection/word_tensors.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <torch/torch.h>

@@ -1,8 +1,8 @@
 // The networks of CRNN: sizes, columns, precision. tests/parity compares them with Python's.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/ocr/recognition/crnn.h>
-#include <lockstep/train/checkpoint/weights.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -3,7 +3,6 @@
 #include <lockstep/ocr/recognition/crnn.h>
 #include <lockstep/ocr/recognition/ctc.h>
 #include <lockstep/ocr/recognition/recognition_task.h>
-#include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gmock/gmock.h>

@@ -9,8 +9,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/text.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // The promises of docs/reliability.md for launchers, each compared with what launchers get and with what their ranks
 // do.
-#include <lockstep/base/parse.h>
+#include <lockstep/base/text.h>
 
 #include <fmt/format.h>
 

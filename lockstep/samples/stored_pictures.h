@@ -1,4 +1,4 @@
-// Labelled pictures as data sets of samples: from bytes in memory, and the fast path from there to batches.
+// Labelled pictures in memory as data sets of samples, and the fast path from their bytes to batches.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -11,10 +11,6 @@
 #include <string_view>
 
 namespace lockstep::samples {
-
-/// Fields: `pictures`, uint8 [H, W, C] or float32 [C, H, W]; `labels`, int64, each from 0 to the number of classes - 1.
-inline constexpr const char* kPictures = "pictures";
-inline constexpr const char* kLabels = "labels";
 
 /// `dataset`, whose pictures are in memory, after the steps of `plan`: one pass makes a batch from the stored bytes.
 std::shared_ptr<const Dataset> planned_pictures(std::shared_ptr<const Dataset> dataset, data::PicturePlan plan);

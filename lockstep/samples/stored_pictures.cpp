@@ -3,6 +3,7 @@
 #include <lockstep/data/prefetcher.h>
 #include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/samples/stored_pictures.h>
 
 #include <ATen/ATen.h>
 

@@ -1,31 +1,91 @@
-// Pictures in files as data sets: a folder for each class (ROOT/train/CLASS/*.jpg, ROOT/val/CLASS/*.png), a list file
-// with a picture and its label on each line, LMDB databases in the layout of CRNN's data, and pictures without labels
-// for predictions.
+// Pictures in files as samples: their fields and keys, data sets of folders, lists and LMDB databases, and what a data
+// set of one's own needs. Functions are thread-safe.
 #pragma once
 
-#include <lockstep/data/files/lmdb.h>
+#include <lockstep/base/config.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
-#include <lockstep/samples/picture_sample.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace lockstep::samples {
+
+// Fields of samples.
+
+inline constexpr const char* kPictures = "pictures";  ///< uint8 [H, W, C] or float32 [C, H, W]
+inline constexpr const char* kLabels = "labels";      ///< int64, from 0 to the number of classes - 1; or a text
+inline constexpr const char* kNames = "names";        ///< text: the name of each sample's file, or its key
+
+/// The keys that these data sets share.
+struct PictureOptions {
+  std::string color = "rgb";      ///< rgb: three channels; grey: one
+  bool orientation = true;        ///< turn pictures by their EXIF orientation
+  std::string collate = "stack";  ///< stack, pad or list
+  std::int64_t max_pixels = data::kMostPixels, max_scans = data::kMostScans;
+  std::string on_error = "fail";  ///< fail or skip
+};
+/// The keys max_pixels and max_scans, of every data set of picture files.
+void describe_picture_limits(ConfigFields& fields, std::int64_t& max_pixels, std::int64_t& max_scans);
+void describe_pictures(ConfigFields& fields, PictureOptions& options);
+
+data::DecodeOptions decoding_of(const PictureOptions& options);
+
+/// A batch whose pictures are collated by options.collate.
+Batch collate_pictures(std::vector<Sample> samples, const PictureOptions& options);
+
+/// uint8 [H, W, C] that owns the picture's memory.
+at::Tensor to_tensor(data::Picture picture);
+
+/// A picture [H, W, C], uint8 or float32, with another size, of the same dtype: bilinear, with half-pixel centres, as
+/// torchvision's resize of tensors. `antialias`: when the picture is reduced, each pixel averages over the area that it
+/// covers.
+at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias);
+
+/// The names of the classes of a classification, in the order of their numbers. A plain value.
+class ClassList {
+ public:
+  ClassList() = default;
+  /// Error(config) for a repeated name, naming `key`.
+  ClassList(std::vector<std::string> names, std::string_view key);
+
+  const std::vector<std::string>& names() const { return names_; }
+  /// Error(data), with the nearest name, for a name that is not in the list.
+  std::int64_t number_of(std::string_view name) const;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// The form of a label: its number, the name of its class, or a text for a task that reads text.
+struct LabelOptions {
+  std::string label = "number";      ///< number, class or text
+  std::vector<std::string> classes;  ///< class: the names; empty: the names in the training data, sorted
+  std::int64_t num_classes = 0;      ///< number: labels are below it; 0: any
+};
+void describe_labels(ConfigFields& fields, LabelOptions& options);
+
+/// Adds the label to a sample: `labels`, int64 scalar, or the text `labels`. Error(data) for a text that is not a
+/// number, a number outside, an unknown class.
+void add_label(Sample& sample, std::string_view label, const LabelOptions& options, const ClassList& classes);
+
+/// A file in `folder`, unless `name` is an absolute path.
+std::filesystem::path in_folder(const std::filesystem::path& folder, std::string_view name);
+
+// Data sets: a folder for each class (ROOT/train/CLASS/*.jpg, ROOT/val/CLASS/*.png), a list file with a picture and its
+// label on each line, LMDB databases in the layout of CRNN's data, and pictures without labels for predictions.
 
 struct ImageFolderOptions {
   std::string root;
   std::string train = "train";       ///< folder of the training classes, in `root`
   std::string eval = "val";          ///< the same for evaluation; empty: none
   std::vector<std::string> classes;  ///< in the order of their numbers; empty: training's folders, sorted by bytes
-  std::string sampling = "each";     ///< each or balanced (balanced.h)
+  std::string sampling = "each";     ///< each, or balanced: all classes equally often
   PictureOptions pictures;
 };
 void describe(ConfigFields& fields, ImageFolderOptions& options);
@@ -44,7 +104,7 @@ struct ImageListOptions {
   std::string eval;               ///< list for evaluation; empty: none
   std::string separator = "tab";  ///< tab or comma: the first one in a line; space: the last one
   LabelOptions labels;
-  std::string sampling = "each";  ///< each or balanced (balanced.h)
+  std::string sampling = "each";  ///< each, or balanced: all classes equally often
   PictureOptions pictures;
 };
 void describe(ConfigFields& fields, ImageListOptions& options);
@@ -57,7 +117,7 @@ void describe(ConfigFields& fields, ImageListOptions& options);
 std::shared_ptr<const Dataset> load_image_list(const ImageListOptions& options, data::Split split);
 
 /// Keys of a database: `num-samples`, a decimal number n as text; for i from 1 to n `image-%09d`, an encoded picture,
-/// and `label-%09d`, UTF-8. Thread-safe.
+/// and `label-%09d`, UTF-8. Thread-safe; copies share the files.
 class LmdbPictures {
  public:
   /// The database of a folder, or, if it has none, all databases below it, concatenated in the order of their paths.
@@ -65,7 +125,7 @@ class LmdbPictures {
   /// whose num-samples is not a number or is larger than the number of its keys.
   LmdbPictures(const std::filesystem::path& path, std::string_view key_of_path);
 
-  std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::int64_t size() const;
 
   // 0 <= index < size(). Error(data) naming file and key for a missing or damaged entry.
   data::Picture picture(std::int64_t index, const data::DecodeOptions& options) const;
@@ -78,10 +138,8 @@ class LmdbPictures {
   std::string picture_path(std::int64_t index) const;
 
  private:
-  std::pair<const data::LmdbView*, std::int64_t> place_of(std::int64_t index) const;
-
-  std::vector<data::LmdbFile> files_;
-  std::vector<std::int64_t> ends_;  // samples of the files up to and with each
+  struct Files;
+  std::shared_ptr<const Files> files_;
 };
 
 struct ImageLmdbOptions {
