@@ -5,10 +5,10 @@
 // LABELS: a label file (docs/ocr.md) of pictures of 1280x720, whose words are drawn as a network would say them,
 // blurred and 0.9 at most, into maps of 736x1280: 500 by default. One thread does all; the forward pass of DBNet with a
 // ResNet-18 is timed on 5 pictures.
-#include <lockstep/ocr/detection/dbnet.h>
-#include <lockstep/ocr/detection/find_boxes.h>
-#include <lockstep/ocr/detection/match_words.h>
-#include <lockstep/ocr/detection/text_labels.h>
+#include <apps/ocr/detection/dbnet.h>
+#include <apps/ocr/detection/find_boxes.h>
+#include <apps/ocr/detection/match_words.h>
+#include <apps/ocr/detection/text_labels.h>
 
 #include <torch/torch.h>
 #include <opencv2/imgproc.hpp>

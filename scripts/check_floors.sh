@@ -25,14 +25,14 @@ declare -A may_include=(
   [parameter_servers]="base rows world comm models"
   [state]="base comm global"
   [train]="base compat kernels rows world comm mirrored global plan data samples models parameter_servers state"
-  [ocr]="base compat kernels data samples models state train"
   [cluster]="base world net store membership comm"
   [runner]="base world net membership state train data samples models cluster"
-  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train ocr cluster runner"
+  [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train cluster runner"
   [apps/operator]="base net cluster cli"
-  [apps/lockstep]="cli apps/operator"
+  [apps/ocr]="base data samples models train"
+  [apps/lockstep]="base cli train apps/ocr apps/operator"
 )
-torch_free=(base rows world net store membership doctor comm/reduction data apps/operator)
+torch_free=(base rows world net store membership doctor comm/reduction data apps/ocr/mindocr apps/operator)
 
 # The sources and internal headers of a room or an application, and its public headers.
 folders_of() {

@@ -99,7 +99,7 @@ ROOMS = dict(
     net="HTTP and TLS", store="where ranks meet", membership="who belongs to a job", doctor="why ranks do not meet",
     comm="groups and collectives: shm, tcp, mpi, nccl", mirrored="data parallel", data="files", samples="batches",
     models="networks", parameter_servers="tables on other processes", plan="the best layout", train="a run", cluster="the launcher", state="checkpoints",
-    ocr="text in pictures", runner="a program", cli="the program lockstep", **{"global": "divided tensors"})
+    runner="a program", cli="the program lockstep", **{"global": "divided tensors"})
 
 
 def house():

@@ -1,7 +1,5 @@
 // The small program `lockstep`, which users call. No libtorch.
-#include <apps/operator/command.h>
+#include <apps/lockstep/app_commands.h>
 #include <lockstep/cli/entry.h>
 
-int main(int argc, char** argv) {
-  return lockstep::cli::run_small_program(argc, argv, lockstep::kube::operator_commands());
-}
+int main(int argc, char** argv) { return lockstep::cli::run_small_program(argc, argv, lockstep::app_commands()); }

@@ -26,7 +26,6 @@
 #include <lockstep/mirrored/graphed_step.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/ocr/parts.h>
 #include <lockstep/plan/auto_parallel.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/samples/dataset.h>

@@ -108,30 +108,30 @@ int act(const Action& chosen, std::span<const PetDefault> defaults) {
   }
 }
 
-int parse_and_act(int argc, char** argv, const AppCommands& apps) {
+int parse_and_act(int argc, char** argv, const AppCommands& apps, const KnownParts& parts) {
   CLI::App app(kDescription, "lockstep");
   app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Action chosen;
   std::vector<std::string> program;  // of the launchers
-  add_train(app, chosen);
-  add_eval(app, chosen);
-  add_predict(app, chosen);
+  add_train(app, parts, chosen);
+  add_eval(app, parts, chosen);
+  add_predict(app, parts, chosen);
   add_run(app, program, chosen);
   add_launch(app, program, chosen);
-  add_plan(app, chosen);
+  add_plan(app, parts, chosen);
   add_calibrate(app, chosen);
-  add_data(app, chosen);
+  add_data(app, parts, chosen);
   add_checkpoint(app, chosen);
   add_rank_table(app, chosen);
-  add_doctor(app, chosen);
-  add_scheduler(app, chosen);
+  add_doctor(app, parts, chosen);
+  add_scheduler(app, parts, chosen);
   add_certs(app, chosen);
-  add_status(app, chosen);
+  add_status(app, parts, chosen);
   add_bench(app, chosen);
   apps.add(app, chosen);
   add_convert(app, apps.converters, chosen);
-  add_info(app, chosen);
+  add_info(app, parts, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   require_known_command(app, arguments);
   const std::vector<PetDefault> defaults = prepare_launcher(app, arguments, program);
@@ -158,9 +158,9 @@ int report(const std::exception& error) {
 
 }  // namespace
 
-int run_whole_program(int argc, char** argv, const AppCommands& apps) noexcept {
+int run_whole_program(int argc, char** argv, const AppCommands& apps, const KnownParts& parts) noexcept {
   try {
-    return parse_and_act(argc, argv, apps);
+    return parse_and_act(argc, argv, apps, parts);
   } catch (const std::exception& error) {
     return report(error);
   } catch (...) {

@@ -1,9 +1,9 @@
 // The flags --config and KEY=VALUE of commands that need only the section `cluster`.
 #include <lockstep/base/config.h>
 #include <lockstep/cli/config_flags.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <CLI/CLI.hpp>
 
@@ -27,8 +27,8 @@ std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
   return config;
 }
 
-ClusterOptions read_cluster_options(const ClusterConfig& config) {
-  if (!config.file.empty()) return train::load_run_config(config.file, config.overrides, known_parts()).cluster;
+ClusterOptions read_cluster_options(const ClusterConfig& config, const KnownParts& parts) {
+  if (!config.file.empty()) return train::load_run_config(config.file, config.overrides, parts).cluster;
   const auto given = parse_config("{}", "the command line", config.overrides);
   OnlyCluster read;
   read_fields(given.root, "", train::refused_words(), [&](ConfigFields& fields) { describe(fields, read); });

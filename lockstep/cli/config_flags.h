@@ -2,6 +2,7 @@
 // `cluster`.
 #pragma once
 
+#include <lockstep/cli/command.h>
 #include <lockstep/world/cluster_settings.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,7 @@ struct ClusterConfig {
 /// Adds --config FILE and KEY=VALUE.
 std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command);
 
-/// Error(config) as in read_run_config(); without a file, also for overrides of other sections.
-ClusterOptions read_cluster_options(const ClusterConfig& config);
+/// Error(config) as in load_run_config(); without a file, also for overrides of other sections.
+ClusterOptions read_cluster_options(const ClusterConfig& config, const KnownParts& parts);
 
 }  // namespace lockstep::cli

@@ -1,11 +1,8 @@
 // `lockstep convert`: the conversion of configurations and jobs of other programs. No libtorch.
 #include <lockstep/base/atomic_file.h>
-#include <lockstep/base/config.h>
-#include <lockstep/base/error.h>
 #include <lockstep/cli/app_commands.h>
-#include <lockstep/ocr/mindocr/convert.h>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -16,23 +13,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-constexpr const char* kMindocrFooter =
-    "A YAML file of MindOCR for DBNet or CRNN. Keys that could not be carried, and those that mean nothing here,\n"
-    "such as system.mode, are listed on stderr and in comments at the beginning of the new file. Another model of\n"
-    "MindOCR ends with code 2 and its name, and so does a detector with several label files.";
-
-ConvertedFile from_mindocr(const std::string& file) {
-  const auto converted = ocr::convert_mindocr(load_config(file).root);
-  ConvertedFile result{ocr::converted_text(converted, file), {}};
-  for (const auto& note : converted.notes) result.remarks.push_back("to do: " + note);
-  for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
-  if (!converted.passed_over.empty()) {
-    result.remarks.push_back(
-        fmt::format("ignored, as it has no effect here: {}", fmt::join(converted.passed_over, ", ")));
-  }
-  return result;
-}
 
 int convert(const std::string& file, const std::string& out, const Converter& converter) {
   const auto result = converter.convert(file);
@@ -64,8 +44,6 @@ void add_convert(CLI::App& app, const std::vector<Converter>& converters, Action
     kind->callback([=, &chosen] { chosen = [=] { return convert(*file, *out, converter); }; });
     examples += fmt::format("\n  lockstep convert {} {}", converter.name, converter.example);
   };
-  add({"mindocr", "A configuration of MindOCR, for Lockstep", kMindocrFooter,
-       "db_r50_icdar15.yaml --out run.yaml && lockstep train --config run.yaml --dry-run", from_mindocr});
   for (const Converter& converter : converters) add(converter);
   command->footer(examples);
 }

@@ -2,13 +2,13 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/synthetic_criteo.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/evaluation/check_data.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <fmt/format.h>
 
@@ -131,8 +131,8 @@ struct CheckArguments {
   std::string config;
 };
 
-int check_config(const CheckArguments& arguments) {
-  const auto checked = train::check_data(train::load_run_config(arguments.config, arguments.words, known_parts()));
+int check_config(const CheckArguments& arguments, const KnownParts& parts) {
+  const auto checked = train::check_data(train::load_run_config(arguments.config, arguments.words, parts));
   fmt::print("{}\n", train::to_text(checked));
   if (checked.problem_count() == 0) return kOk;
   std::fflush(stdout);
@@ -141,8 +141,8 @@ int check_config(const CheckArguments& arguments) {
   return kUsage;
 }
 
-int check_any(const CheckArguments& arguments) {
-  if (!arguments.config.empty()) return check_config(arguments);
+int check_any(const CheckArguments& arguments, const KnownParts& parts) {
+  if (!arguments.config.empty()) return check_config(arguments, parts);
   if (arguments.words.size() != 1) {
     fail(ErrorKind::invalid_argument, "data",
          "check takes the folder of a data set, or --config FILE with what to change in it; got {} words",
@@ -151,7 +151,7 @@ int check_any(const CheckArguments& arguments) {
   return check(arguments.name, arguments.words.front());
 }
 
-void add_check(CLI::App& data, Action& chosen) {
+void add_check(CLI::App& data, const KnownParts& parts, Action& chosen) {
   CLI::App* command =
       data.add_subcommand("check", "Verify a data set's layout, sizes and labels, and report what is wrong where");
   const auto arguments = std::make_shared<CheckArguments>();
@@ -180,16 +180,16 @@ void add_check(CLI::App& data, Action& chosen) {
       "Examples:\n"
       "  lockstep data check data/cifar10\n"
       "  lockstep data check --config run.yaml data.root=/data/imagenet");
-  command->callback([=, &chosen] { chosen = [=] { return check_any(*arguments); }; });
+  command->callback([=, &chosen] { chosen = [=] { return check_any(*arguments, parts); }; });
 }
 
 }  // namespace
 
-void add_data(CLI::App& app, Action& chosen) {
+void add_data(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("data", "Make a synthetic data set, or check one");
   command->require_subcommand(1);
   add_synthesize(*command, chosen);
-  add_check(*command, chosen);
+  add_check(*command, parts, chosen);
 }
 
 }  // namespace lockstep::cli

@@ -4,12 +4,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/doctor/report.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/resolved_run.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -60,11 +60,11 @@ std::chrono::milliseconds wait_of(const std::string& text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
-Start start_of(const DoctorArguments& arguments) {
+Start start_of(const DoctorArguments& arguments, const KnownParts& parts) {
   StartOptions options;
   options.launcher = arguments.launcher;
   if (!arguments.config.empty()) {
-    const train::ResolvedRun config = train::load_run_config(arguments.config, {}, known_parts());
+    const train::ResolvedRun config = train::load_run_config(arguments.config, {}, parts);
     options.nodes = train::node_list_of(config.parallel);
     options.devices_per_node = options.nodes.devices_per_node;
   }
@@ -87,8 +87,8 @@ World one_rank_a_node(const Start& start) {
   return world;
 }
 
-doctor::FactsRequest request_of(const DoctorArguments& arguments) {
-  const Start start = start_of(arguments);
+doctor::FactsRequest request_of(const DoctorArguments& arguments, const KnownParts& parts) {
+  const Start start = start_of(arguments, parts);
   doctor::FactsRequest request;
   request.world = start.ranks > 1 ? one_rank_a_node(start) : start.world;
   request.environment = current_environment();
@@ -99,8 +99,8 @@ doctor::FactsRequest request_of(const DoctorArguments& arguments) {
   return request;
 }
 
-int examine(const DoctorArguments& arguments) {
-  const doctor::Examination done = doctor::examine_job(request_of(arguments));
+int examine(const DoctorArguments& arguments, const KnownParts& parts) {
+  const doctor::Examination done = doctor::examine_job(request_of(arguments, parts));
   if (done.speaks) {
     const std::string text = arguments.json ? doctor::print_json(done) : doctor::print(done);
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -114,7 +114,7 @@ int examine(const DoctorArguments& arguments) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& chosen) {
+void add_doctor(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("doctor", "Find what would prevent a job from running, and print what to do");
   const auto arguments = std::make_shared<DoctorArguments>();
   command->add_flag("--json", arguments->json, "Print one JSON object: whether it is sound, findings, and all facts");
@@ -131,7 +131,7 @@ void add_doctor(CLI::App& app, Action& chosen) {
       ->type_name("SECONDS")
       ->capture_default_str();
   command->footer(kDoctorFooter);
-  command->callback([=, &chosen] { chosen = [=] { return examine(*arguments); }; });
+  command->callback([=, &chosen] { chosen = [=] { return examine(*arguments, parts); }; });
 }
 
 }  // namespace lockstep::cli

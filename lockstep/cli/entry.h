@@ -10,6 +10,7 @@ namespace lockstep::cli {
 int run_small_program(int argc, char** argv, const AppCommands& apps);
 
 /// The whole program: parses the command, executes it, prints errors to stderr as `lockstep: error: ...`.
-int run_whole_program(int argc, char** argv, const AppCommands& apps) noexcept;
+/// Configurations can name `parts`.
+int run_whole_program(int argc, char** argv, const AppCommands& apps, const KnownParts& parts) noexcept;
 
 }  // namespace lockstep::cli

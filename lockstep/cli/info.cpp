@@ -1,12 +1,12 @@
 // `lockstep info`: the version and the features of this build.
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/identity.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/world/world.h>
 
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -73,8 +73,7 @@ void print_folder(const char* what, const char* installed, const char* built) {
   fmt::print("{:<10} {}\n", what, file.empty() ? "not installed" : file.parent_path().string());
 }
 
-int print_info() {
-  const auto& parts = *known_parts();
+int print_info(const train::Parts& parts) {
   fmt::print("lockstep   {} ({} build, {})\n", LOCKSTEP_VERSION, LOCKSTEP_BUILD_TYPE, LOCKSTEP_COMPILER);
   fmt::print("libtorch   {} (built against)\n", TORCH_VERSION);
   fmt::print("CUDA       {}\n", cuda_libraries());
@@ -92,10 +91,10 @@ int print_info() {
 
 }  // namespace
 
-void add_info(CLI::App& app, Action& chosen) {
+void add_info(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "info", "What this build has: libtorch, backends, launchers, models, and where configs, examples and docs are");
-  command->callback([&chosen] { chosen = print_info; });
+  command->callback([=, &chosen] { chosen = [=] { return print_info(*parts); }; });
 }
 
 }  // namespace lockstep::cli

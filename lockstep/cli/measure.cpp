@@ -1,9 +1,10 @@
 // `lockstep eval` and `lockstep predict`: the metrics of weights in a file, and a model's predictions with them.
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/measure.h>
 #include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/program.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -38,32 +39,31 @@ constexpr const char* kPredictFooter =
     "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
     "wrong.";
 
-runner::MeasuringProgram lockstep_itself() {
-  return {
-      .name = "lockstep",
-      .words = {this_program().string()},
-      .defaults = train::ResolvedRun({}, known_parts()),
-      .load = [](const auto& file, auto overrides) { return train::load_run_config(*file, overrides, known_parts()); },
-      .make = train::configured_program};
+runner::MeasuringProgram lockstep_itself(const KnownParts& parts) {
+  return {.name = "lockstep",
+          .words = {this_program().string()},
+          .defaults = train::ResolvedRun({}, parts),
+          .load = [parts](const auto& file, auto overrides) { return train::load_run_config(*file, overrides, parts); },
+          .make = train::configured_program};
 }
 
 }  // namespace
 
-void add_eval(CLI::App& app, Action& chosen) {
+void add_eval(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("eval", "Measure weights with the data and the metrics of a configuration");
   const auto arguments = std::make_shared<runner::EvalArguments>();
   runner::add_eval_options(*command, *arguments);
   command->footer(kEvalFooter);
-  command->callback([=, &chosen] { chosen = [=] { return runner::evaluate(*arguments, lockstep_itself()); }; });
+  command->callback([=, &chosen] { chosen = [=] { return runner::evaluate(*arguments, lockstep_itself(parts)); }; });
 }
 
-void add_predict(CLI::App& app, Action& chosen) {
+void add_predict(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("predict", "Print what a model predicts for samples, with weights from a file");
   const auto arguments = std::make_shared<runner::PredictArguments>();
   runner::add_predict_options(*command, *arguments);
   command->footer(kPredictFooter);
-  command->callback([=, &chosen] { chosen = [=] { return runner::predict(*arguments, lockstep_itself()); }; });
+  command->callback([=, &chosen] { chosen = [=] { return runner::predict(*arguments, lockstep_itself(parts)); }; });
 }
 
 }  // namespace lockstep::cli

@@ -7,7 +7,6 @@
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/search/search.h>
@@ -17,6 +16,8 @@
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_run.h>
+#include <lockstep/train/program.h>
+#include <lockstep/train/resolved_run.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -205,7 +206,7 @@ void refuse_servers(const PlanArguments& arguments) {
        *arguments.servers);
 }
 
-int plan_and_print(const PlanArguments& arguments) {
+int plan_and_print(const PlanArguments& arguments, const KnownParts& parts) {
   for (const auto& [flag, file] :
        {std::pair{"--json", arguments.json}, {"--html", arguments.html}, {"--save", arguments.save}}) {
     if (!file.empty()) require_writable_file(file, flag);
@@ -217,7 +218,7 @@ int plan_and_print(const PlanArguments& arguments) {
     const auto gpt = read_gpt(arguments.gpt);
     return print_plan(arguments, search(arguments, place, train::trace_gpt(gpt.shape, gpt.batch), cluster, {}));
   }
-  const auto config = train::load_run_config(arguments.config, arguments.overrides, known_parts());
+  const auto config = train::load_run_config(arguments.config, arguments.overrides, parts);
   const auto program = train::configured_program(config);
   const auto cluster = cluster_of(arguments, config.parallel, place);
   const auto tables = train::planned_tables(config, program, place.devices, arguments.servers);
@@ -250,7 +251,7 @@ void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Action& chosen) {
+void add_plan(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("plan", "Plan how a run is best divided among devices, and explain it");
   const auto arguments = std::make_shared<PlanArguments>();
   command->add_option("--config", arguments->config, "The YAML file that describes the run")->type_name("FILE");
@@ -287,7 +288,7 @@ void add_plan(CLI::App& app, Action& chosen) {
   command->add_option("--save", arguments->save, "Write the plan for parallel.plan of a run")->type_name("FILE");
   add_what_if(*command, arguments->what_if);
   command->footer(kPlanFooter);
-  command->callback([=, &chosen] { chosen = [=] { return plan_and_print(*arguments); }; });
+  command->callback([=, &chosen] { chosen = [=] { return plan_and_print(*arguments, parts); }; });
 }
 
 }  // namespace lockstep::cli

@@ -25,11 +25,12 @@ constexpr const char* kSchedulerFooter =
 
 }  // namespace
 
-void add_scheduler(CLI::App& app, Action& chosen) {
+void add_scheduler(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("scheduler", "Bring together the workers of a job that has no launcher");
   const auto config = add_cluster_config(*command);
   command->footer(kSchedulerFooter);
-  command->callback([=, &chosen] { chosen = [=] { return runner::run_scheduler(read_cluster_options(*config)); }; });
+  command->callback(
+      [=, &chosen] { chosen = [=] { return runner::run_scheduler(read_cluster_options(*config, parts)); }; });
 }
 
 }  // namespace lockstep::cli

@@ -48,8 +48,8 @@ int show_launchers(const std::string& endpoint, bool json) {
   return print_status(membership::fetch_status(server->host, server->port, tls ? tls->client : nullptr), json);
 }
 
-int show_status(const ClusterConfig& config, bool json) {
-  ClusterOptions options = read_cluster_options(config);
+int show_status(const ClusterConfig& config, const KnownParts& parts, bool json) {
+  ClusterOptions options = read_cluster_options(config, parts);
   if (!options.worker_num) options.worker_num = 1;  // required by the check of options, but not used here
   options.enable_recovery = false;
   Environment environment = current_environment();
@@ -67,7 +67,7 @@ int show_status(const ClusterConfig& config, bool json) {
 
 }  // namespace
 
-void add_status(CLI::App& app, Action& chosen) {
+void add_status(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("status", "Show the state of a job: its members, what it waits for, and why");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "The JSON document of GET /v1/status (docs/scheduler.md) instead of a table");
@@ -79,7 +79,7 @@ void add_status(CLI::App& app, Action& chosen) {
       ->type_name("HOST[:PORT]");
   command->footer(kStatusFooter);
   command->callback([=, &chosen] {
-    chosen = [=] { return endpoint->empty() ? show_status(*config, *json) : show_launchers(*endpoint, *json); };
+    chosen = [=] { return endpoint->empty() ? show_status(*config, parts, *json) : show_launchers(*endpoint, *json); };
   });
 }
 

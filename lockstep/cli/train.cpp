@@ -1,7 +1,6 @@
 // `lockstep train`: a training run from one YAML file.
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
@@ -54,13 +53,13 @@ std::vector<std::string> rank_command(const TrainArguments& arguments) {
   return command;
 }
 
-int train_or_describe(const TrainArguments& arguments) {
-  if (runner::answers_about_parts(arguments, train::ResolvedRun({}, known_parts()))) return kOk;
+int train_or_describe(const TrainArguments& arguments, const KnownParts& parts) {
+  if (runner::answers_about_parts(arguments, train::ResolvedRun({}, parts))) return kOk;
   runner::refuse_file_without_flag(arguments, "lockstep train");
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  train::ResolvedRun config = train::load_run_config(arguments.config, runner::all_overrides(arguments), known_parts());
+  train::ResolvedRun config = train::load_run_config(arguments.config, runner::all_overrides(arguments), parts);
   if (arguments.verify_plan && config.parallel.verify_plan == 0) {
     config.parallel.verify_plan = kStepsToVerify;
     train::check_run_config(config);
@@ -74,14 +73,14 @@ int train_or_describe(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train(CLI::App& app, Action& chosen) {
+void add_train(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file describes it");
   const auto arguments = std::make_shared<TrainArguments>();
   runner::add_program_options(*command, *arguments);
   command->add_flag("--verify-plan,--verify_plan", arguments->verify_plan,
                     "With parallel.mode auto: five steps by the plan, five by data parallel; the faster goes on");
   command->footer(kTrainFooter);
-  command->callback([=, &chosen] { chosen = [=] { return train_or_describe(*arguments); }; });
+  command->callback([=, &chosen] { chosen = [=] { return train_or_describe(*arguments, parts); }; });
 }
 
 }  // namespace lockstep::cli

@@ -2,8 +2,8 @@
 //   parity_crnn gradients JOB   one forward, CTC loss and backward with the job's weights; writes all that came of it
 // The job: model, channels, hidden, num_classes, blank; the files weights, batch and out. The batch: pictures, and the
 // words as classes, one after the other, with their lengths.
-#include <lockstep/ocr/recognition/crnn.h>
-#include <lockstep/ocr/recognition/ctc.h>
+#include <apps/ocr/recognition/crnn.h>
+#include <apps/ocr/recognition/ctc.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/weights.h>
 

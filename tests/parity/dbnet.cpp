@@ -3,12 +3,12 @@
 //   parity_dbnet targets JOB     the maps of a label line for a picture of `height` x `width`
 //   parity_dbnet words JOB       the words in each map of a file, as lists of whole numbers
 //   parity_dbnet steps JOB       a picture and its words after each step of geometry
-#include <lockstep/ocr/detection/dbnet.h>
-#include <lockstep/ocr/detection/dbnet_loss.h>
-#include <lockstep/ocr/detection/find_boxes.h>
-#include <lockstep/ocr/detection/picture_geometry.h>
-#include <lockstep/ocr/detection/text_labels.h>
-#include <lockstep/ocr/detection/word_tensors.h>
+#include <apps/ocr/detection/dbnet.h>
+#include <apps/ocr/detection/dbnet_loss.h>
+#include <apps/ocr/detection/find_boxes.h>
+#include <apps/ocr/detection/picture_geometry.h>
+#include <apps/ocr/detection/text_labels.h>
+#include <apps/ocr/detection/word_tensors.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/weights.h>
 

@@ -1,4 +1,5 @@
-// A few threads that work for another thread, which continues meanwhile.
+// A few threads that work for another thread, which continues meanwhile: for example on measurements of a task, until
+// Task::late_sums() (task.h).
 #pragma once
 
 #include <condition_variable>

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/weight_names.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // DBNet: the sizes of its parts, its loss, and its errors.
+#include <apps/ocr/detection/dbnet.h>
+#include <apps/ocr/detection/dbnet_loss.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/models/resnet.h>
-#include <lockstep/ocr/detection/dbnet.h>
-#include <lockstep/ocr/detection/dbnet_loss.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights.h>

@@ -1,8 +1,8 @@
 // From maps of probabilities to words.
+#include <apps/ocr/detection/find_boxes.h>
+#include <apps/ocr/detection/match_words.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/ocr/detection/find_boxes.h>
-#include <lockstep/ocr/detection/match_words.h>
 
 #include <opencv2/imgproc.hpp>
 

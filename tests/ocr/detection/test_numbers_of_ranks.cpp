@@ -1,7 +1,7 @@
 // Whole runs of DBNet in float64 on 1, 2 and 4 ranks: what differs between them is rounding, and how it grows.
+#include <apps/ocr/parts.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/ocr/parts.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/output/run_files.h>

@@ -1,9 +1,9 @@
 // The parts that find text, and what stands in their place in a library without OpenCV.
+#include <apps/ocr/detection/detection_parts.h>
+#include <apps/ocr/missing_parts.h>
+#include <apps/ocr/parts.h>
+#include <apps/ocr/reading/word_crops.h>
 #include <gtest/gtest.h>
-#include <lockstep/ocr/detection/detection_parts.h>
-#include <lockstep/ocr/missing_parts.h>
-#include <lockstep/ocr/parts.h>
-#include <lockstep/ocr/reading/word_crops.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/part_kinds.h>
 

@@ -1,8 +1,8 @@
 // Polygons: sizes, offsets and overlaps, with the numbers of Clipper in Python.
+#include <apps/ocr/detection/polygon.h>
+#include <apps/ocr/detection/targets.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/ocr/detection/polygon.h>
-#include <lockstep/ocr/detection/targets.h>
 
 namespace lockstep::test {
 namespace {

@@ -1,6 +1,6 @@
 // The maps that DBNet is trained with.
+#include <apps/ocr/detection/targets.h>
 #include <gtest/gtest.h>
-#include <lockstep/ocr/detection/targets.h>
 
 #include <opencv2/imgproc.hpp>
 

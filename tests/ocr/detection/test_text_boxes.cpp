@@ -1,11 +1,11 @@
 // Labels of text in pictures, and the data set of them: good files, and each mistake that a file can have.
+#include <apps/ocr/detection/text_boxes.h>
+#include <apps/ocr/detection/text_labels.h>
+#include <apps/ocr/detection/word_tensors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/ocr/detection/text_boxes.h>
-#include <lockstep/ocr/detection/text_labels.h>
-#include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/samples/pictures.h>
 
 #include <torch/torch.h>

@@ -1,10 +1,10 @@
 // Steps that change a photograph and the polygons of its words together.
+#include <apps/ocr/detection/picture_geometry.h>
+#include <apps/ocr/detection/text_transforms.h>
+#include <apps/ocr/detection/word_tensors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/data/random.h>
-#include <lockstep/ocr/detection/picture_geometry.h>
-#include <lockstep/ocr/detection/text_transforms.h>
-#include <lockstep/ocr/detection/word_tensors.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/transform.h>
 

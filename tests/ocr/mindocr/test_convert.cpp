@@ -1,9 +1,9 @@
 // MindOCR's configurations become ours: those of its DBNet and CRNN without loss.
+#include <apps/ocr/mindocr/convert.h>
+#include <apps/ocr/parts.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/ocr/mindocr/convert.h>
-#include <lockstep/ocr/parts.h>
 #include <lockstep/train/configuration/read_config.h>
 
 #include <algorithm>

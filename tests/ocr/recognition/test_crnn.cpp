@@ -1,6 +1,6 @@
 // The networks of CRNN: sizes, columns, precision. tests/parity compares them with Python's.
+#include <apps/ocr/recognition/crnn.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/ocr/recognition/crnn.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights.h>
 

@@ -1,5 +1,5 @@
 // The loss of CTC against values by hand and against all paths; reading a network's output.
-#include <lockstep/ocr/recognition/ctc.h>
+#include <apps/ocr/recognition/ctc.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

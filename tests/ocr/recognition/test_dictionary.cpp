@@ -1,8 +1,8 @@
 // Dictionaries: which characters can be read, from a file or by default.
+#include <apps/ocr/recognition/characters.h>
+#include <apps/ocr/recognition/dictionary.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/ocr/recognition/characters.h>
-#include <lockstep/ocr/recognition/dictionary.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

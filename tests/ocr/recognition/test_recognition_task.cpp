@@ -1,8 +1,8 @@
 // The task of reading words: its loss, what it refuses, what it predicts.
+#include <apps/ocr/recognition/crnn.h>
+#include <apps/ocr/recognition/ctc.h>
+#include <apps/ocr/recognition/recognition_task.h>
 #include <lockstep/compat/libtorch.h>
-#include <lockstep/ocr/recognition/crnn.h>
-#include <lockstep/ocr/recognition/ctc.h>
-#include <lockstep/ocr/recognition/recognition_task.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Accuracy and normalized edit distance of words: filters, and sums that are exact in any order.
-#include <lockstep/ocr/recognition/word_distance.h>
+#include <apps/ocr/recognition/word_distance.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

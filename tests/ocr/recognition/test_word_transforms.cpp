@@ -1,6 +1,6 @@
 // The transforms of pictures of words.
+#include <apps/ocr/recognition/word_transforms.h>
 #include <lockstep/base/config.h>
-#include <lockstep/ocr/recognition/word_transforms.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Words from lists and LMDB: which are used, and what is said of the others.
+#include <apps/ocr/recognition/words.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/ocr/recognition/words.h>
 #include <lockstep/samples/pictures.h>
 
 #include <gmock/gmock.h>

@@ -1,0 +1,10 @@
+// The commands of all applications, for both programs. No libtorch.
+#pragma once
+
+#include <lockstep/cli/app_commands.h>
+
+namespace lockstep {
+
+cli::AppCommands app_commands();
+
+}  // namespace lockstep
