@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kServerLimit = 120s;
-constexpr auto kStartLimit = 45s;
+constexpr auto kStartLimit = 180s;
 
 fs::path tools() {
   if (const auto given = find(current_environment(), "LOCKSTEP_TEST_TOOLS")) return *given;
@@ -59,19 +59,20 @@ server "$@"
 status=$?
 if [ ! -e "$KUBE_AWAY/away" ]; then exit $status; fi
 while true; do
+  : >"$KUBE_AWAY/ended"
   while [ -e "$KUBE_AWAY/away" ]; do sleep 0.05; done
   server "$@"
   sleep 0.05
 done
 )";
 
-/// Unpacks the server's programs, once; other test binaries wait.
+/// Unpacks the server's programs, unless they are there with this script; other test binaries wait.
 void prepare_cache() {
   fs::create_directories(cache());
   const UniqueFd lock(::open((cache() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ::flock(lock.get(), LOCK_EX);
   const auto bin = cache() / "bin";
-  if (fs::exists(bin / "kube-apiserver.real")) return;
+  if (fs::exists(bin / "kube-apiserver.real") && read_file(bin / "kube-apiserver") == kRestartableServer) return;
   fs::remove_all(bin);
   fs::create_directories(bin);
   ChildOptions unpack;
@@ -219,8 +220,15 @@ void KubeServer::take_away() {
   const auto process = read_file(away_.path() / "process").value_or("");
   const auto number = parse_integer(process.substr(0, process.find('\n')));
   if (!number) fail(ErrorKind::io, "test", "'{}' is no process of an API server", process);
+  fs::remove(away_.path() / "ended");
   ::kill(static_cast<pid_t>(*number), SIGKILL);
-  while (listens(variable("KUBE_SERVER"))) std::this_thread::sleep_for(10ms);
+  // The script must see that the server ended while `away` is there: otherwise it ends, too.
+  const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
+  while (!fs::exists(away_.path() / "ended") || listens(variable("KUBE_SERVER"))) {
+    if (std::chrono::steady_clock::now() > deadline)
+      fail(ErrorKind::timeout, "test", "the killed API server does not end\n{}", last_lines());
+    std::this_thread::sleep_for(10ms);
+  }
 }
 
 void KubeServer::bring_back() {
