@@ -3,8 +3,8 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
+#include <lockstep/cli/app_commands.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/entry.h>
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>
 

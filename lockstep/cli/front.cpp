@@ -2,10 +2,9 @@
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
+#include <lockstep/cli/app_commands.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/entry.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/plain_commands.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cli/run_line.h>

@@ -1,6 +1,6 @@
 // A small CLI11 application with the subcommands that need no libtorch.
 #include <lockstep/base/shown_text.h>
-#include <lockstep/cli/plain_commands.h>
+#include <lockstep/cli/app_commands.h>
 
 #include <fmt/format.h>
 

@@ -7,13 +7,11 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/table.h>
-#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/keys/tensor_text.h>
-#include <lockstep/train/optimizer.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/plugins/load.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/tasks/classification.h>

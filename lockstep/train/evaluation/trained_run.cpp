@@ -13,7 +13,7 @@ namespace lockstep::train {
 
 TrainedRun::TrainedRun(const std::filesystem::path& config, const std::string& weights,
                        std::shared_ptr<const Parts> parts)
-    : config_(load_measured_config(config, {}, weights, parts ? std::move(parts) : ResolvedRun().parts)),
+    : config_(load_measured_config(config, {}, weights, std::move(parts))),
       transform_(transforms_of(config_, data::Split::test).steps) {
   const auto program = configured_program(config_);
   model_ = program.model();
