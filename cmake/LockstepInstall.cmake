@@ -17,13 +17,15 @@ file(RELATIVE_PATH library_from_program /${CMAKE_INSTALL_LIBEXECDIR}/lockstep /$
 set_target_properties(lockstep_whole PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_program} INSTALL_RPATH_USE_LINK_PATH ON)
 set_target_properties(lockstep PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 if(lockstep_torch_folder)  # CMake leaves out folders inside of this tree, where scripts/install_torch.sh puts it
-  set_property(TARGET lockstep lockstep_whole APPEND PROPERTY INSTALL_RPATH "${lockstep_torch_folder}/lib")
+  set_property(TARGET lockstep lockstep_whole lockstep_ocr_plugin APPEND PROPERTY INSTALL_RPATH "${lockstep_torch_folder}/lib")
 endif()
 
 install(TARGETS lockstep EXPORT LockstepTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS lockstep_whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep COMPONENT runtime)
+set_target_properties(lockstep_ocr_plugin PROPERTIES INSTALL_RPATH $ORIGIN/.. INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS lockstep_ocr_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT runtime)
 install(EXPORT LockstepTargets NAMESPACE lockstep:: DESTINATION ${package_folder} COMPONENT development)
 configure_package_config_file(cmake/LockstepConfig.cmake.in "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
   INSTALL_DESTINATION ${package_folder})
