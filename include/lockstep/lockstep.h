@@ -43,7 +43,6 @@
 #include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
 #include <lockstep/train/run.h>
-#include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/task.h>
 #include <lockstep/train/trained_run.h>
 #include <lockstep/train/weights.h>

@@ -1,9 +1,34 @@
-// The constructors of ConfigRule: ranges, choices, lists and other conditions on one field of a configuration.
+// The constructors of ConfigRule: ranges, choices, lists and other conditions on one field of a configuration; and the
+// error of options of another type.
 #include <lockstep/base/config.h>
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+std::string name_of(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                         &std::free);
+  return name ? name.get() : type.name();
+}
+
+}  // namespace
+
+void detail::fail_wrong_options(const std::string& part, const std::type_info& given, const std::type_info& read) {
+  const auto owner = part.empty() ? std::string("a part") : "the part '" + part + "'";
+  if (given == typeid(void)) {
+    fail(ErrorKind::invalid_argument, "options",
+         "{} has no options, and its functions read a {}; give it PartOptions::of()", owner, name_of(read));
+  }
+  fail(ErrorKind::invalid_argument, "options",
+       "those of {} are a {}, and its functions read a {}; give it a value of that type", owner, name_of(given),
+       name_of(read));
+}
 
 ConfigRule anything() { return {}; }
 

@@ -1,4 +1,5 @@
-// The reading visitor, which takes values from a node and reports unknown keys.
+// The reading visitor, which takes values from a node and reports unknown keys; and the checking visitor of values that
+// a program has set.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/foreign_words.h>
@@ -70,7 +71,9 @@ class Reader final : public ConfigFields {
                                        "see; put it into a file of your own",
                                        path)});
     } else if (node != nullptr) {
+      const auto before = mistakes_.size();
       detail::read_value(*node, path, target, rule, words_, mistakes_);
+      if (mistakes_.size() > before && is_name(key)) sections_.back().has_wrong_name = true;
     } else if (rule.required) {
       mistakes_.push_back({.position = sections_.back().position,
                            .text = fmt::format("{} is missing; it must be given: {}", path, doc),
@@ -105,7 +108,8 @@ class Reader final : public ConfigFields {
   void leave() override {
     const Section section = std::move(sections_.back());
     sections_.pop_back();
-    if (section.node == nullptr) return;
+    // Which keys a section has depends on the part that it names: without that, they cannot be checked.
+    if (section.node == nullptr || section.has_wrong_name) return;
     std::vector<const ConfigNode::Entry*> unknown;
     for (const auto& entry : section.node->entries) {
       if (std::ranges::find(section.keys, entry.key) == section.keys.end()) unknown.push_back(&entry);
@@ -127,7 +131,11 @@ class Reader final : public ConfigFields {
     const ConfigNode* node;  ///< null when the section is absent
     FilePosition position;
     std::vector<std::string> keys;  ///< all requested keys
+    bool has_wrong_name = false;    ///< the part that it names does not exist
   };
+
+  // The key of a section that names its part.
+  static bool is_name(std::string_view key) { return key == "name" || key == "type"; }
 
   // Suggestions for unknown keys need the keys of all sections, so they are made at the end.
   struct UnknownKey {
@@ -191,6 +199,50 @@ class Reader final : public ConfigFields {
   std::vector<ConfigMistake> mistakes_;
 };
 
+// Visits the values as they are. Passwords may have any value.
+class Checker final : public ConfigFields {
+ public:
+  std::vector<ConfigMistake> mistakes() && { return std::move(mistakes_); }
+
+ protected:
+  void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {
+    if (rule.hidden) return;
+    const auto path = join(path_, key);
+    const auto value = detail::to_node(target);
+    if (rule.required && is_empty(value)) {
+      const ConfigMistake missing{.position = FilePosition(),
+                                  .text = fmt::format("{} is missing; it must be given: {}", path, doc),
+                                  .is_missing = true};
+      mistakes_.push_back(missing);
+    } else {
+      detail::read_value(value, path, target, rule, {}, mistakes_);
+    }
+  }
+
+  bool enter(std::string_view key, std::string_view /*doc*/) override {
+    path_ = join(path_, key);
+    return true;
+  }
+
+  bool enter_optional(std::string_view key, bool present, std::string_view doc) override {
+    return present && enter(key, doc);
+  }
+
+  void leave() override {
+    const auto dot = path_.rfind('.');
+    path_.erase(dot == std::string::npos ? 0 : dot);
+  }
+
+ private:
+  /// An empty text, or the number 0.
+  static bool is_empty(const ConfigNode& value) {
+    return value.kind == ConfigNode::Kind::scalar && (value.scalar.empty() || (value.scalar == "0" && !value.quoted));
+  }
+
+  std::string path_;
+  std::vector<ConfigMistake> mistakes_;
+};
+
 [[noreturn]] void fail_with(std::vector<ConfigMistake> mistakes) {
   // Mistakes without text are sorted after the others of their line.
   std::ranges::stable_sort(mistakes, {}, [](const ConfigMistake& each) {
@@ -200,7 +252,8 @@ class Reader final : public ConfigFields {
   if (mistakes.size() == 1) throw Error(ErrorKind::config, "config", mistakes.front().text, first);
   std::string text = fmt::format("{} mistakes:", mistakes.size());
   for (std::size_t i = 0; i < std::min(mistakes.size(), kMostShown); ++i) {
-    text += fmt::format("\n  {}: {}", place_of(mistakes[i].position), mistakes[i].text);
+    const auto place = place_of(mistakes[i].position);
+    text += fmt::format("\n  {}{}{}", place, place.empty() ? "" : ": ", mistakes[i].text);
   }
   if (mistakes.size() > kMostShown) text += fmt::format("\n  and {} more", mistakes.size() - kMostShown);
   text += "\nstart with the first";
@@ -218,6 +271,13 @@ void read_fields(const ConfigNode& node, std::string_view path, const ForeignWor
   Reader reader(node, path, words);
   describe(reader);
   auto mistakes = std::move(reader).finish();
+  if (!mistakes.empty()) fail_with(std::move(mistakes));
+}
+
+void check_fields(const Describe& describe) {
+  Checker checker;
+  describe(checker);
+  auto mistakes = std::move(checker).mistakes();
   if (!mistakes.empty()) fail_with(std::move(mistakes));
 }
 

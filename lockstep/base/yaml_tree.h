@@ -10,7 +10,7 @@ namespace lockstep {
 
 inline constexpr int kDeepestYaml = 50;
 
-/// The document of a text, as parse_yaml() (yaml_text.h) describes it; YAML::Exception where the text is not YAML.
+/// The document of a text, as parse_yaml() (config.h) describes it; YAML::Exception where the text is not YAML.
 ConfigNode read_yaml_tree(std::string_view text, const std::string& file);
 
 }  // namespace lockstep

@@ -64,7 +64,13 @@ std::string config_of_run(const std::string& weights) {
 template <typename Arguments>
 void complete(Arguments& arguments, const MeasuringProgram& program, const char* command) {
   refuse_file_without_flag(arguments, fmt::format("{} {}", program.name, command));
-  if (arguments.config.empty() && !arguments.weights.empty()) arguments.config = config_of_run(arguments.weights);
+  if (arguments.config.empty() && !arguments.weights.empty()) {
+    std::error_code unknown;
+    if (!std::filesystem::exists(arguments.weights, unknown)) {
+      fail(ErrorKind::invalid_argument, command, "--weights {}: there is no such file or folder", arguments.weights);
+    }
+    arguments.config = config_of_run(arguments.weights);
+  }
   if (arguments.config.empty() && !program.has_own_model) {
     fail(ErrorKind::invalid_argument, command,
          "--config FILE is missing; the folder of a run (--weights DIR) has one, which is used then");

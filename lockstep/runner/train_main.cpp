@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -110,6 +111,16 @@ train::Program with_read_section(train::Program program, const train::ResolvedRu
   return program;
 }
 
+/// A word that is not KEY=VALUE, such as the command of `lockstep train`.
+void refuse_other_command(const runner::ProgramArguments& arguments, const std::string& name) {
+  const auto& words = arguments.overrides;
+  const auto other = std::ranges::find_if(words, [](const auto& word) { return word.find('=') == std::string::npos; });
+  if (other == words.end() || arguments.foreign.ignores_unknown) return;
+  fail(ErrorKind::invalid_argument, "train",
+       "'{}' is not KEY=VALUE; {} trains without a command, and has the commands {} and {}", *other, name, kEval,
+       kPredict);
+}
+
 int parse_and_run(int argc, char** argv, const std::string& name, const Own& own) {
   CLI::App app("Trains the model of this program.", name);
   app.footer(kFooter);
@@ -119,6 +130,7 @@ int parse_and_run(int argc, char** argv, const std::string& name, const Own& own
   if (!parse(app, argc, argv, name, code)) return code;
   if (runner::answers_about_parts(arguments, own.defaults)) return cluster::kOk;
   runner::refuse_file_without_flag(arguments, name);
+  refuse_other_command(arguments, name);
   if (arguments.config.empty() && !own.has_own_model) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing: it names the parts of the run");
   }

@@ -9,6 +9,7 @@
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
+#include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
@@ -97,7 +98,8 @@ struct Trainer::State {
       if (!find_out()) return {};
       if (!program) program = make();
       if (!group) {
-        train::check_run_config(train::resolved_for(*program, as_measured(config)));
+        config = train::resolved_for(*program, config);
+        train::check_run_config(train::without_training(config));
         group = train::connect_run(config, *world);
       }
       return act(group);
@@ -120,12 +122,6 @@ struct Trainer::State {
     if (group) group->abort(message);
     group.reset();
     cluster::report_failure(error);
-  }
-
-  /// Only train() needs the length of the training.
-  static train::ResolvedRun as_measured(train::ResolvedRun config) {
-    if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
-    return config;
   }
 
   /// The weights for evaluate() and predict(), if they are not at the path in the configuration.

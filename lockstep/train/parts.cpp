@@ -33,6 +33,25 @@ const std::shared_ptr<const Parts>& shared_shipped_parts() {
   return shipped;
 }
 
+void require_makers(const Parts& parts) {
+  for_each_kind([&](std::string_view kind, std::string_view, auto member) {
+    for (const auto& part : parts.*member) {
+      const auto need = [&](bool given, std::string_view function) {
+        if (given) return;
+        fail(ErrorKind::invalid_argument, "parts", "'{}' of {} has no function `{}`; give it one", part.name, kind,
+             function);
+      };
+      if constexpr (requires { part.make_for_batches; }) {
+        need(part.make || part.make_for_batches, "make");
+      } else if constexpr (requires { part.make; }) {
+        need(static_cast<bool>(part.make), "make");
+      } else if constexpr (requires { part.load; }) {
+        need(static_cast<bool>(part.load), "load");
+      }
+    }
+  });
+}
+
 void fail_unknown_part(const std::vector<std::string>& names, std::string_view name, std::string_view key) {
   fail(ErrorKind::config, key, "'{}' is not one of {}{}", name, fmt::join(names, ", "), did_you_mean(name, names));
 }

@@ -120,6 +120,13 @@ std::unique_ptr<torch::optim::Optimizer> make_dragged(const std::vector<at::Tens
       parameters, torch::optim::SGDOptions(config.lr).momentum(1 - options.drag).weight_decay(config.weight_decay));
 }
 
+struct Watcher final : train::Callback {
+  explicit Watcher(Fails wanted) : options(std::move(wanted)) { fail_at("callback", options); }
+  void check(const train::ResolvedRun&) const override { fail_at("check", options); }
+  void after_step(train::RunView&, const train::StepReport&) override { fail_at("after a step", options); }
+  Fails options;
+};
+
 }  // namespace
 
 void lockstep_plugin(train::Parts& parts) {
@@ -127,6 +134,7 @@ void lockstep_plugin(train::Parts& parts) {
     if (how == std::string("throws")) throw std::runtime_error("no parts today");
     if (how == std::string("throws a number")) throw 42;
     parts.models.push_back({.name = how});
+    if (how == std::string("without make")) return;
   }
   parts.models.push_back({.name = "failing_net",
                           .doc = "one linear layer",
@@ -200,6 +208,11 @@ void lockstep_plugin(train::Parts& parts) {
            return sample;
          };
        }});
+  parts.callbacks.push_back(
+      {.name = "failing_watcher",
+       .doc = "watches",
+       .options = PartOptions::of(Fails{}),
+       .make = [](const PartOptions& options) { return std::make_unique<Watcher>(options.as<Fails>()); }});
   parts.wrappers.push_back({.name = "failing_wrapper",
                             .doc = "divides the weights",
                             .options = PartOptions::of(Fails{}),

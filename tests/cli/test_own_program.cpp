@@ -120,6 +120,8 @@ TEST_F(OwnProgram, SaysWhatIsWrongWithItsKeys) {
                                      {"model.num_classes=3", "model.num_classes"},
                                      {"loss.name=cross_entropy", "there is no key 'loss"},
                                      {"own.yaml", "--config"},
+                                     {"train", "own_model trains without a command"},
+                                     {"evaluate", "the commands eval and predict"},
                                      {"--confg=x", "--help"}}) {
     const auto ran = run_program(named("wrong", {word}));
     EXPECT_EQ(ran.status.code, 2) << word;
@@ -137,6 +139,7 @@ TEST_F(OwnProgram, EvaluatesAndPredicts) {
   ASSERT_TRUE(eval.status.ok()) << eval.err;
   EXPECT_EQ(nlohmann::json::parse(read_file(out))["eval_within_0.1"], result["eval_within_0.1"]);
   EXPECT_THAT(run_program({program, "predict", "--help"}).out, HasSubstr("--out"));
+  EXPECT_THAT(lockstep({"eval", "--weights", work_dir("nowhere").string()}).err, HasSubstr("there is no such file"));
   const auto wrong = run_program({program, "eval"});
   EXPECT_EQ(wrong.status.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--weights FILE is missing"));

@@ -69,6 +69,29 @@ TEST_F(Plugins, ArePlacedRelativeToTheFileThatNamesThem) {
   EXPECT_THAT(ran.out, HasSubstr("configs/libs/libspirals.so"));
 }
 
+// Also where the run was started with a path relative to the current folder.
+TEST_F(Plugins, TheConfigurationOfARunIsReadFromAnyFolder) {
+  const auto relative = std::filesystem::relative(LOCKSTEP_FAILING_PLUGIN).string();
+  ASSERT_TRUE(run_program(train({"plugins=[" + relative + "]"})).status.ok());
+  const auto eval =
+      run_program({"/bin/sh", "-c", "cd / && exec \"$0\" \"$@\"", LOCKSTEP_BINARY, "eval", "--weights", path("out")});
+  EXPECT_TRUE(eval.status.ok()) << eval.err;
+}
+
+TEST_F(Plugins, AProgramNamesThemInItsConfiguration) {
+  const auto ran = run_program({LOCKSTEP_CONFIGURED_PROGRAM, "plugin", path("out"), LOCKSTEP_FAILING_PLUGIN});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_TRUE(plugin_result_in(path("out")).contains("params_sha256"));
+}
+
+// docs/ocr.md: the program `lockstep` has these parts, and programs of users load them.
+TEST_F(Plugins, ThePartsForTextInPicturesAreOneForOtherPrograms) {
+  write_file(path("ocr.yaml"), "plugins: [" LOCKSTEP_OCR_PLUGIN "]\n");
+  const auto listed = run_program({LOCKSTEP_PARTS_PROGRAM, "--config", path("ocr.yaml"), "--list", "models"});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("dbnet"), HasSubstr("crnn"))) << listed.err;
+  EXPECT_THAT(refusal_of(LOCKSTEP_OCR_PLUGIN), HasSubstr("which Lockstep or this program has already"));
+}
+
 TEST_F(Plugins, TheExampleTrainsAndIsListed) {
   const std::string example = LOCKSTEP_EXAMPLES "/libspirals_plugin.so";
   const Words words = {LOCKSTEP_BINARY,
@@ -171,6 +194,12 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
          "do not go together"},
         {"data.train_transforms=[failing_step: {fails: step}]", "libfailing_plugin.so, transform failing_step",
          "broken in step"},
+        {"callbacks.use=[failing_watcher: {fails: callback}]", "libfailing_plugin.so, callback failing_watcher",
+         "broken in callback"},
+        {"callbacks.use=[failing_watcher: {fails: check}]", "libfailing_plugin.so, callback failing_watcher",
+         "broken in check"},
+        {"callbacks.use=[failing_watcher: {fails: after a step}]", "libfailing_plugin.so, callback failing_watcher",
+         "broken in after a step"},
         {"parallel.wrapper={type: failing_wrapper, fails: settings}", "libfailing_plugin.so, wrapper failing_wrapper",
          "broken in settings"},
         {"parallel.wrapper={type: failing_wrapper, fails: place}", "libfailing_plugin.so, wrapper failing_wrapper",
@@ -187,6 +216,7 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
 TEST_F(Plugins, AnEntryThatThrowsIsNamed) {
   for (const auto& [how, reason] : {std::pair{"throws", "no parts today"},
                                     {"throws a number", "not a std::exception"},
+                                    {"without make", "'without make' of models has no function `make`"},
                                     {"resnet18", "adds 'resnet18' to models, which Lockstep"},
                                     {"failing_net", "adds 'failing_net' to models, which libfailing_plugin.so"}}) {
     const auto ran = run_program(train(), {{"LOCKSTEP_TEST_ENTRY", how}});
@@ -223,7 +253,7 @@ TEST_F(Plugins, WhatIsNoPluginIsRefused) {
   EXPECT_THAT(refusal_of(LOCKSTEP_LIBRARY), HasSubstr("does not export void lockstep_plugin("));
   EXPECT_THAT(refusal_of(LOCKSTEP_UNRESOLVED_PLUGIN), HasSubstr("lockstep_test::function_of_nobody(int)"));
   EXPECT_THAT(run_program(train({"plugins=[" LOCKSTEP_FAILING_PLUGIN ", " LOCKSTEP_FAILING_PLUGIN "]"})).err,
-              HasSubstr("which libfailing_plugin.so has already"));
+              HasSubstr("is named twice; remove one of them"));
   EXPECT_THAT(run_program(train({"plugins=libmine.so"})).err, HasSubstr("expected a list"));
 }
 

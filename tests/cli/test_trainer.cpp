@@ -81,6 +81,53 @@ TEST_F(TrainerProgram, AModuleThatIsThereIsForDataParallel) {
   }
 }
 
+/// tests/cli/configured_program.cpp
+class TrainerProgramInCode : public TrainerProgram {
+ protected:
+  Captured run(int ranks, const std::string& name, const std::string& out = "out", const std::string& file = "") const {
+    const Words words = {LOCKSTEP_CONFIGURED_PROGRAM, name, folder(out).string(), file};
+    return ranks == 1 ? run_program(words) : under_lockstep_run(ranks, words);
+  }
+};
+
+TEST_F(TrainerProgramInCode, ItsValuesAreCheckedLikeThoseOfAFile) {
+  for (const auto& [name, reasons] :
+       {std::pair{"no_rate", Words{"optimizer.lr is missing; it must be given"}},
+        {"wrong_mode", {"2 mistakes", "parallel.mode: ", "did you mean 'data_parallel'?", "train.accumulate: "}},
+        {"wrong_betas", {"optimizer.betas[1]: "}},
+        {"wrong_options", {"'adam'", "lockstep::train::SgdSettings", "lockstep::train::AdamSettings"}}}) {
+    const auto ran = run(1, name);
+    EXPECT_NE(ran.status.code, 0) << name;
+    for (const auto& reason : reasons) EXPECT_THAT(ran.err, HasSubstr(reason)) << name;
+    EXPECT_FALSE(std::filesystem::exists(folder("out"))) << name;
+  }
+  EXPECT_THAT(run(1, "evaluates").out, HasSubstr("loss "));  // needs no rate and no length
+}
+
+TEST_F(TrainerProgramInCode, AWrapperSetsItsKeys) {
+  const auto ran = run(2, "wrapped");
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(read_file(folder("out") / "config.yaml"), HasSubstr("mode: semi_auto"));
+}
+
+TEST_F(TrainerProgramInCode, ItsConfigurationIsWrittenAsItIs) {
+  ASSERT_TRUE(
+      lockstep({"data", "synthesize", "mnist", "--out", folder("data").string(), "--train", "32", "--test", "8"})
+          .status.ok());
+  const auto ran = run(1, "names", "names", folder("data").string());
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto eval = lockstep({"eval", "--weights", folder("names").string()});
+  EXPECT_TRUE(eval.status.ok()) << eval.err;
+
+  ASSERT_TRUE(run(1, "own_optimizer").status.ok());
+  EXPECT_THAT(read_file(folder("out") / "config.yaml"),
+              testing::AllOf(HasSubstr("name: adamw"), HasSubstr("weight_decay: 0.05"), HasSubstr("betas: [0.8, 0.9]"),
+                             HasSubstr("lr: 0.01")));
+  const auto other = run(1, "other_optimizer");  // goes on with other settings
+  EXPECT_NE(other.status.code, 0);
+  EXPECT_THAT(other.err, HasSubstr("optimizer.betas: [0.8, 0.9] -> [0.7, 0.9]"));
+}
+
 class OtherFrameworks : public TrainerProgram {
  protected:
   void SetUp() override {

@@ -436,7 +436,8 @@ TEST(ChangesTest, OptionsOfPartsShapeTheResultAndPathsDoNot) {
 
   // A data set that a user's program brings.
   const auto parts = std::make_shared<Parts>(shipped_parts());
-  parts->data.push_back({.name = "own", .options = PartOptions::of(OfProgram{})});
+  parts->data.push_back(
+      {.name = "own", .options = PartOptions::of(OfProgram{}), .load = [](auto&&...) { return nullptr; }});
   ResolvedRun own({}, parts);
   own.model.name = "mlp";
   own.optimizer.lr = 0.1;

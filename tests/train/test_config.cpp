@@ -105,6 +105,22 @@ TEST(RunConfig, UnknownKeyNamesTheNearestOne) {
   expect_refused({"optimizer.momentun=0.9"}, {"optimizer.momentun", "momentum"});
 }
 
+// The keys of a section depend on the part that it names, so the wrong name is the only mistake.
+TEST(RunConfig, AWrongNameIsReportedWithoutTheKeysOfItsPart) {
+  for (const auto& [name, key] : {std::pair{"optimizer.name=my_sdg", "optimizer.trust=1"},
+                                  {"model.name=tinny", "model.width=3"},
+                                  {"scheduler.name=cosin", "scheduler.cycle=2"}}) {
+    try {
+      read({key, name});
+      ADD_FAILURE() << name << " was read";
+    } catch (const Error& error) {
+      const std::string wrong = name;
+      EXPECT_TRUE(error.message().starts_with(wrong.substr(0, wrong.find('=')))) << error.message();
+      EXPECT_EQ(error.message().find("there is no key"), std::string::npos) << error.message();
+    }
+  }
+}
+
 TEST(RunConfig, RangesAndChoices) {
   expect_refused({"train.epochs=0"}, {"train.epochs", "1"});
   expect_refused({"optimizer.lr=0"}, {"optimizer.lr", "above 0"});

@@ -2,7 +2,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/sharded/checkpoint.h>
 
 #include <gtest/gtest.h>
 

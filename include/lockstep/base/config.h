@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -67,6 +68,12 @@ ConfigNode make_section(FilePosition position = {});
 
 /// For messages: "nothing", "the text 'abc'", "a list", "a section".
 std::string describe_found(const ConfigNode& node);
+
+/// Parses one YAML document, for example `config.data.train_transforms = parse_yaml("[to_tensor]")`; an empty text is a
+/// null node. Anchors, aliases and merge keys ("<<") are resolved. Error(config) at file:line, with a message for
+/// users, for text that is not YAML, a duplicate key in a section, several documents, or an anchor that contains
+/// itself.
+ConfigNode parse_yaml(std::string_view text, const std::string& file = "the program");
 
 /// YAML in block style, with lists of scalars in one line; ends with a newline.
 std::string print_yaml(const ConfigNode& node);
@@ -224,10 +231,16 @@ struct ConfigKey {
 using Describe = std::function<void(ConfigFields&)>;
 
 void read_fields(const ConfigNode& node, std::string_view path, const Describe& describe);
+/// Checks values that a program has set by the rules of their keys. Error(config) as from read_fields, without places.
+void check_fields(const Describe& describe);
 std::string print_fields(const Describe& describe);
 std::vector<ConfigKey> list_fields(const Describe& describe);
 
 // The options of a part that a configuration file names, such as a model: a value of a type that the part declares.
+
+namespace detail {
+[[noreturn]] void fail_wrong_options(const std::string& part, const std::type_info& given, const std::type_info& read);
+}
 
 /// Holds a T that has a `describe` as in config.h. Its fields are keys of the part's section, in addition to those that
 /// all parts of its kind have. A plain value.
@@ -254,10 +267,11 @@ class PartOptions {
     return options;
   }
 
-  /// The value; std::bad_any_cast for another type than the part's.
+  /// The value. Error(invalid_argument) with both types for another type than the value's.
   template <typename T>
   const T& as() const {
-    return std::any_cast<const T&>(value_);
+    if (const auto* value = std::any_cast<T>(&value_)) return *value;
+    detail::fail_wrong_options(part_, value_.type(), typeid(T));
   }
 
   /// The name of the part that has these keys; empty for the defaults that a part declares.

@@ -6,7 +6,9 @@
 //     lockstep::train::RunConfig config;
 //     config.train.epochs = 10;
 //     lockstep::Trainer trainer({.model = net,
-//                                .task = lockstep::train::supervised<Net>(torch::mse_loss),
+//                                .task = lockstep::train::supervised<Net>(
+//                                    [](const auto& output, const auto& target) { return torch::mse_loss(output,
+//                                    target); }),
 //                                .data = {training_data, test_data},
 //                                .optimizer = [](const auto& parameters) {
 //                                  return std::make_unique<torch::optim::Adam>(parameters, 1e-3);

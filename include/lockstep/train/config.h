@@ -1,10 +1,9 @@
 // The configuration of a training run: the content of one YAML file as plain values.
 //
 // Each member has the name of its key, and its initial value is the key's default; an optional without a value is null.
-// Paths may begin with "~/" only in a file. Value ranges are checked when a file is read. Values that a program sets
-// itself are not range-checked: check_run_config() checks the rules between keys only. Plain values: copies are
-// independent, and reading them from several threads is safe. docs/configuration.md shows files; docs/launching.md
-// lists the variables that override some keys.
+// Paths may begin with "~/" only in a file. Values that a program sets are checked when a run begins, by the same rules
+// as those of a file (check_run_config()). Plain values: copies are independent, and reading them from several threads
+// is safe. docs/configuration.md shows files; docs/launching.md lists the variables that override some keys.
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -364,8 +363,8 @@ struct RunConfig {
   ConfigNode program;  ///< keys of the program that brings the model, which reads them itself
 
   RunConfig() = default;
-  /// The values alone would lose the parts that they name; take a ResolvedRun, or a reference.
-  RunConfig(const ResolvedRun&) = delete;
+  // A copy of the values alone would lose the parts that they name.
+  RunConfig(const ResolvedRun&) = delete;  // keep a ResolvedRun, for example by `auto`
   RunConfig& operator=(const ResolvedRun&) = delete;
 };
 

@@ -7,6 +7,7 @@
 #include <lockstep/train/resolved_run.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,8 +53,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ResolvedRun& run, 
                                                         const std::vector<at::Tensor>& pieces,
                                                         const std::vector<std::size_t>& owners);
 
-/// Gives the run an optimizer that its program makes: optimizer.name is that of its class, and optimizer.lr, if not
-/// given, that of its first parameter group. Error(unsupported) for an optimizer whose state cannot be saved.
+/// Gives the run an optimizer that its program makes: optimizer.name is that of its class, and weight_decay, the
+/// options and, if not given, lr are those of its first parameter group. Error(unsupported) for an optimizer whose
+/// state cannot be saved.
 void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory);
 
 /// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did
@@ -99,5 +101,11 @@ NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const Nam
 /// to no parameter, or has another shape.
 void load_optimizer_state(torch::optim::Optimizer& optimizer, const NamedParameters& parameters,
                           const NamedTensors& state);
+
+/// The same from a sharded checkpoint (state/checkpoint.h), in which the state was saved as tensors
+/// "<prefix><parameter>.<field>". Parameters without saved state get no state. Errors: those of load_sharded, and data
+/// when the saved state belongs to a parameter that is not among `parameters`, or to another kind of optimizer.
+void load_sharded_optimizer(const std::filesystem::path& folder, const std::string& prefix,
+                            torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
 }  // namespace lockstep::train

@@ -73,6 +73,19 @@ struct LambSettings {
   bool adapt_1d = true;
 };
 
+/// muon (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
+struct MuonSettings {
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::int64_t ns_steps = 5;
+  double eps = 1e-7;
+  std::string adjust_lr = "original";
+  bool orthogonalize = true;
+  double adamw_lr_factor = 1;
+  std::vector<double> betas = {0.9, 0.999};
+  double adamw_eps = 1e-8;
+};
+
 /// step: times gamma after each step_size epochs or steps.
 struct StepSettings {
   std::int64_t step_size = 30;
@@ -121,6 +134,7 @@ void describe(ConfigFields& fields, LazyAdagradSettings& settings);
 void describe(ConfigFields& fields, FtrlSettings& settings);
 void describe(ConfigFields& fields, LarsSettings& settings);
 void describe(ConfigFields& fields, LambSettings& settings);
+void describe(ConfigFields& fields, MuonSettings& settings);
 void describe(ConfigFields& fields, StepSettings& settings);
 void describe(ConfigFields& fields, MultiStepSettings& settings);
 void describe(ConfigFields& fields, ExponentialSettings& settings);

@@ -197,7 +197,8 @@ struct WrapperPart {
   std::string doc{};
   PartOptions options{};
   /// Sets the other keys of `parallel` that the wrapper implies, such as mode, buffers or recompute; called when a
-  /// configuration is read. It is Error(config) if it changes a parallel.mode that is given. Empty: sets no keys.
+  /// configuration is read, and again when the run begins, so a second call must change nothing. It is Error(config) if
+  /// it changes a parallel.mode that is given. Empty: sets no keys.
   std::function<void(const PartOptions&, ParallelConfig&)> settings{};
   /// In parallel.mode semi_auto: the placements of parameters that parallel.shard and parallel.strategy do not name,
   /// with one for each axis of the mesh. The same on all ranks. Parameters may have no memory: only their names, shapes
@@ -217,7 +218,8 @@ struct CallbackPart {
   std::function<std::unique_ptr<Callback>(const PartOptions&)> make;
 };
 
-/// A plain value. Names are unique in each list; a later part replaces an earlier one with the same name.
+/// A plain value. A later part of a list replaces an earlier one with the same name; those of a plugin must have new
+/// names.
 struct Parts {
   std::vector<ModelPart> models;
   std::vector<DataPart> data;

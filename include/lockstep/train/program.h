@@ -106,8 +106,9 @@ struct Program {
 /// Error(config) when evaluation's transforms make other pictures than training's.
 Program configured_program(const ResolvedRun& config);
 
-/// `run` with what such a program brings: its model and data and, if it makes the optimizer, optimizer.name,
-/// optimizer.lr (unless given) and the factory. Error(unsupported) for an optimizer whose state cannot be saved.
+/// `run` with what such a program brings: its model and data and, if it makes the optimizer, that optimizer's settings
+/// and the factory (set_own_optimizer()); and with the keys that parallel.wrapper sets. Error(unsupported) for an
+/// optimizer whose state cannot be saved, Error(config) for a wrapper that contradicts parallel.mode.
 ResolvedRun resolved_for(const Program& program, ResolvedRun run);
 
 /// The defaults changed by a YAML text, for a program with these parts, and then by `overrides`

@@ -32,7 +32,9 @@ using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(
 struct ResolvedRun : RunConfig {
   /// With the shipped parts.
   ResolvedRun();
-  /// Values that a program sets itself; nullptr: the shipped parts.
+  /// Values that a program sets itself, with these parts (nullptr: the shipped ones) and those of the plugins that the
+  /// values name. Error(config) for a plugin that cannot be loaded, Error(invalid_argument) for a part without the
+  /// function that makes it.
   explicit ResolvedRun(RunConfig values, std::shared_ptr<const Parts> parts = nullptr);
 
   std::shared_ptr<const Parts> parts;       ///< those that the values name (parts.h); never nullptr
@@ -60,8 +62,8 @@ ResolvedRun load_run_config(const std::filesystem::path& path, std::span<const s
 ResolvedRun load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
                                 std::span<const std::string> overrides = {});
 
-/// Checks the rules between keys (each key's own range is checked when a file is read). Error(config) naming the keys,
-/// their values and the fix. Reads no file.
+/// Checks each value by the rules of its key, and the rules between keys. Error(config) naming the keys, their values
+/// and the fix. Reads no file.
 void check_run_config(const ResolvedRun& run);
 
 }  // namespace lockstep::train

@@ -1,29 +1,21 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/foreign_names.h>
-#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/foreign_tables.h>
-#include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/modes/mesh_config.h>
-#include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/parts.h>
-#include <lockstep/train/plugins/load.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <fstream>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -199,6 +191,7 @@ void check_servers(const ResolvedRun& config) {
 }  // namespace
 
 void check_run_config(const ResolvedRun& config) {
+  check_fields([copy = config](ConfigFields& fields) mutable { describe(fields, copy); });
   check_folders(config);
   check_length(config.train);
   check_part(config.optimizer, config.parts->optimizers);

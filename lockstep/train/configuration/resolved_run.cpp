@@ -44,7 +44,10 @@ void refuse_own_section(const ConfigSource& source, const std::filesystem::path&
 ResolvedRun::ResolvedRun() : parts(shared_shipped_parts()) {}
 
 ResolvedRun::ResolvedRun(RunConfig values, std::shared_ptr<const Parts> known)
-    : RunConfig(std::move(values)), parts(known ? std::move(known) : shared_shipped_parts()) {}
+    : RunConfig(std::move(values)), parts(known ? std::move(known) : shared_shipped_parts()) {
+  require_makers(*parts);
+  parts = with_plugins(parts, RunConfig::plugins);
+}
 
 std::string own_program_line(const std::string& program) { return fmt::format("{}{}\n", kOwnProgram, program); }
 
@@ -86,6 +89,7 @@ ResolvedRun load_run_config(const std::filesystem::path& path, std::span<const s
 ResolvedRun load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
                                 std::span<const std::string> overrides) {
   auto source = path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides);
+  if (source.root.find("plugins") != nullptr) defaults.plugins.clear();
   ResolvedRun run(std::move(defaults), with_plugins(nullptr, source));
   run.has_own_model = run.has_own_data = true;
   if (run.model.name.empty()) run.model.name = "own";
@@ -104,6 +108,7 @@ ResolvedRun resolved_for(const Program& program, ResolvedRun run) {
   if (run.has_own_model && run.model.name.empty()) run.model.name = program.name;
   if (run.has_own_data && run.data.name.empty()) run.data.name = program.name;
   if (program.optimizer) set_own_optimizer(run, program.optimizer);
+  apply_wrapper(run);  // again, because a program may have chosen it after the configuration was read
   return run;
 }
 

@@ -12,6 +12,7 @@
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
+#include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/run_model.h>
@@ -46,8 +47,7 @@ ResolvedRun checked(ResolvedRun config, bool has_weights) {
     }
     config.parallel.mode = "data_parallel";  // without servers
   }
-  // Nothing is trained, so no optimizer or length is required.
-  if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
+  config = without_training(std::move(config));
   check_run_config(config);
   return config;
 }

@@ -1,4 +1,4 @@
-// The overrides that turn a training configuration into one of an evaluation: given weights, no callbacks.
+// The changes that turn a training configuration into one of an evaluation: given weights, no callbacks, no training.
 #include <lockstep/base/config.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/foreign_names.h>
@@ -46,6 +46,12 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
 ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
                                  const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
   return load_run_config(path, measured_overrides(path, overrides, weights, average), std::move(parts));
+}
+
+ResolvedRun without_training(ResolvedRun config) {
+  if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
+  if (config.optimizer.lr == 0) config.optimizer.lr = 1;
+  return config;
 }
 
 }  // namespace lockstep::train

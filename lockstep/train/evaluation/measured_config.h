@@ -1,4 +1,4 @@
-// The configuration of an evaluation or a prediction, with weights from the command line.
+// The configuration of an evaluation or a prediction: with weights from the command line, and without training.
 #pragma once
 
 #include <lockstep/train/resolved_run.h>
@@ -23,5 +23,8 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
 /// load_run_config() with these parts and overrides.
 ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
                                  const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
+
+/// The same run as one that does not train, so that neither the length of the training nor a learning rate is missing.
+ResolvedRun without_training(ResolvedRun config);
 
 }  // namespace lockstep::train

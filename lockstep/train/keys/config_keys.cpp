@@ -226,8 +226,12 @@ void describe_data(ConfigFields& fields, ResolvedRun& run) {
     fields.field("root", c.root, a_path(), "folder with the data set's files, for programs that read it");
   } else {
     fields.field("name", c.name, required(one_of(names_of(run.parts->data))), "the data set");
+    const auto* part = find_part(run.parts->data, c.name);
+    if (part != nullptr && fields.purpose() == ConfigFields::Purpose::printing) {
+      c.options = data_options(c, *part).named(part->name);
+    }
     visit_options(fields, c, run.parts->data);
-    if (find_part(run.parts->data, c.name) == nullptr) {  // the key of most data sets
+    if (part == nullptr) {  // the key of most data sets
       fields.field("root", c.root, required(a_path()), "folder with the data set's files");
     }
   }

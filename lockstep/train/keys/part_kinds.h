@@ -44,6 +44,9 @@ std::vector<std::string> names_of(const std::vector<Part>& parts) {
   return names;
 }
 
+/// Error(invalid_argument) for a part without the function that makes it.
+void require_makers(const Parts& parts);
+
 [[noreturn]] void fail_unknown_part(const std::vector<std::string>& names, std::string_view name, std::string_view key);
 
 /// The part of that name. Error(config) with `key` and a suggestion when there is no such part.

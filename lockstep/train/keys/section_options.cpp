@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <variant>
 
 namespace lockstep::train {
 namespace {
@@ -66,7 +67,33 @@ class UnusedKeys final : public ConfigFields {
   Given given_;
 };
 
+class RootField final : public ConfigFields {
+ public:
+  std::string* root = nullptr;
+
+ private:
+  void visit(std::string_view key, ConfigTarget target, const ConfigRule& /*rule*/, std::string_view /*doc*/) override {
+    if (key == "root" && std::holds_alternative<std::string*>(target)) root = std::get<std::string*>(target);
+  }
+  bool enter(std::string_view /*key*/, std::string_view /*doc*/) override { return false; }
+  bool enter_optional(std::string_view /*key*/, bool present, std::string_view /*doc*/) override { return present; }
+  void leave() override {}
+};
+
 }  // namespace
+
+std::string* root_of(PartOptions& options) {
+  RootField field;
+  options.visit(field);
+  return field.root;
+}
+
+PartOptions data_options(const DataConfig& config, const DataPart& part) {
+  PartOptions options = options_of(config, part);
+  auto* root = config.root.empty() ? nullptr : root_of(options);
+  if (root != nullptr && root->empty()) *root = config.root;
+  return options;
+}
 
 std::vector<std::string> take_unused_keys(ConfigFields& fields, const NamedOptions& own,
                                           const std::vector<NamedOptions>& others, std::string_view name_key,

@@ -25,9 +25,15 @@ template <typename Section, typename Part>
 void visit_options(ConfigFields& fields, Section& section, const std::vector<Part>& parts) {
   const auto* part = find_part(parts, part_name_in(section));
   if (part == nullptr || fields.purpose() == ConfigFields::Purpose::listing) return;
-  section.options = options_of(section, *part).named(part->name);
+  if (section.options.part() != part->name) section.options = part->options.named(part->name);
   section.options.visit(fields);
 }
+
+/// The options of the part. DataConfig::root is a short form of their key `root`, for configurations made in a program.
+PartOptions data_options(const DataConfig& config, const DataPart& part);
+
+/// The key `root` of options; nullptr where they have none. Valid as long as they are.
+std::string* root_of(PartOptions& options);
 
 /// A part with its options.
 struct NamedOptions {

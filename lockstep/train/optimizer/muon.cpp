@@ -3,6 +3,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/own_optimizer.h>
+#include <lockstep/train/part_settings.h>
 #include <lockstep/train/parts.h>
 
 #include <torch/torch.h>
@@ -16,29 +17,12 @@
 #include <vector>
 
 namespace lockstep::train {
-namespace {
-
-constexpr std::int64_t kMostNewtonSchulzSteps = 99;
-
-/// The keys of optimizer.name muon.
-struct MuonSettings {
-  double momentum = 0.95;
-  bool nesterov = true;
-  std::int64_t ns_steps = 5;
-  double eps = 1e-7;
-  std::string adjust_lr = "original";
-  bool orthogonalize = true;
-  double adamw_lr_factor = 1;
-  std::vector<double> betas = {0.9, 0.999};
-  double adamw_eps = 1e-8;
-};
 
 void describe(ConfigFields& fields, MuonSettings& settings) {
   fields.field("momentum", settings.momentum, or_default(from_to_below(0, 1)),
                "share of the old momentum of matrices; null: the default");
   fields.field("nesterov", settings.nesterov, anything(), "Nesterov's form");
-  fields.field("ns_steps", settings.ns_steps, between(1, kMostNewtonSchulzSteps),
-               "Newton-Schulz steps, which orthogonalise a matrix");
+  fields.field("ns_steps", settings.ns_steps, between(1, 99), "Newton-Schulz steps, which orthogonalise a matrix");
   fields.field("eps", settings.eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
                "smaller norms of matrices count as this");
   fields.field("adjust_lr", settings.adjust_lr, one_of({"original", "match_rms_adamw"}),
@@ -52,6 +36,8 @@ void describe(ConfigFields& fields, MuonSettings& settings) {
   fields.field("adamw_eps", settings.adamw_eps, {.low = 0, .high = kMostOptimizerRate, .low_excluded = true},
                "AdamW's: added to the denominator");
 }
+
+namespace {
 
 struct MuonOptions : torch::optim::OptimizerCloneableOptions<MuonOptions>, ScaledRate {
   MuonSettings settings{};

@@ -59,7 +59,7 @@ std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const
   if (optimizer->param_groups().empty()) {
     fail(ErrorKind::invalid_argument, "optimizer", "the program's function returned an optimizer without parameters");
   }
-  torch_optimizer_of(*optimizer).name(*optimizer);
+  torch_optimizer_of(*optimizer).settings(*optimizer);  // throws where the state cannot be saved
   const double base = optimizer->param_groups().front().options().get_lr();
   for (auto& group : optimizer->param_groups()) {
     if (scale_rate_of(group, base > 0 ? group.options().get_lr() / base : 1.0)) continue;
@@ -147,8 +147,11 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const ResolvedRun& run, const N
 
 void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory) {
   const auto optimizer = make_by(factory, {torch::zeros({1}, torch::requires_grad())});
-  run.optimizer.name = torch_optimizer_of(*optimizer).name(*optimizer);
-  if (run.optimizer.lr <= 0) run.optimizer.lr = optimizer->param_groups().front().options().get_lr();
+  const auto own = torch_optimizer_of(*optimizer).settings(*optimizer);
+  run.optimizer.name = own.name;
+  run.optimizer.options = own.options;
+  run.optimizer.weight_decay = own.weight_decay;
+  if (run.optimizer.lr == 0) run.optimizer.lr = own.lr;
   run.optimizer_factory = std::move(factory);
 }
 

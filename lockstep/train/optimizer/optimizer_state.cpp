@@ -6,7 +6,6 @@
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/own_optimizer.h>
 #include <lockstep/train/optimizer/torch_optimizer.h>
-#include <lockstep/train/sharded/checkpoint.h>
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>

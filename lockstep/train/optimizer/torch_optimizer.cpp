@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 #include <typeinfo>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -118,9 +120,9 @@ bool scale_rate(optim::OptimizerParamGroup& group, double factor) {
 }
 
 template <typename Class, typename Options, typename State>
-TorchOptimizer torch_class(std::string (*name)(const optim::Optimizer&), std::vector<std::string> remembered) {
+TorchOptimizer torch_class(OptimizerConfig (*settings)(const optim::Optimizer&), std::vector<std::string> remembered) {
   return {.is = [](const optim::Optimizer& optimizer) { return dynamic_cast<const Class*>(&optimizer) != nullptr; },
-          .name = name,
+          .settings = settings,
           .scale_rate = scale_rate<Options>,
           .remembered = std::move(remembered),
           .memory_of = [](const optim::Optimizer& optimizer,
@@ -131,31 +133,58 @@ TorchOptimizer torch_class(std::string (*name)(const optim::Optimizer&), std::ve
               }};
 }
 
-std::string name_of_sgd(const optim::Optimizer& optimizer) {
-  return static_cast<const optim::SGDOptions&>(optimizer.defaults()).momentum() > 0 ? "momentum" : "sgd";
+template <typename Options>
+const Options& first_options(const optim::Optimizer& optimizer) {
+  return static_cast<const Options&>(optimizer.param_groups().front().options());
 }
 
-std::string name_of_adam(const optim::Optimizer& optimizer) {
-  if (static_cast<const optim::AdamOptions&>(optimizer.defaults()).amsgrad()) fail_amsgrad();
-  return "adam";
+template <typename Options, typename Settings>
+OptimizerConfig config_of(const Options& options, std::string name, Settings settings) {
+  OptimizerConfig config;
+  choose(config, std::move(name), std::move(settings));
+  config.lr = options.lr();
+  config.weight_decay = options.weight_decay();
+  return config;
 }
 
-std::string name_of_adamw(const optim::Optimizer& optimizer) {
-  if (static_cast<const optim::AdamWOptions&>(optimizer.defaults()).amsgrad()) fail_amsgrad();
-  return "adamw";
+OptimizerConfig settings_of_sgd(const optim::Optimizer& optimizer) {
+  const auto& options = first_options<optim::SGDOptions>(optimizer);
+  return config_of(options, options.momentum() > 0 ? "momentum" : "sgd",
+                   SgdSettings{options.momentum(), options.nesterov(), options.dampening()});
 }
 
-std::string name_of_rmsprop(const optim::Optimizer&) { return "rmsprop"; }
-std::string name_of_adagrad(const optim::Optimizer&) { return "adagrad"; }
+/// Of Adam and AdamW.
+template <typename Options>
+OptimizerConfig settings_of_adam(const optim::Optimizer& optimizer) {
+  const auto& options = first_options<Options>(optimizer);
+  if (options.amsgrad()) fail_amsgrad();
+  const auto [first, second] = options.betas();
+  return config_of(options, std::is_same_v<Options, optim::AdamOptions> ? "adam" : "adamw",
+                   AdamSettings{{first, second}, options.eps()});
+}
+
+OptimizerConfig settings_of_rmsprop(const optim::Optimizer& optimizer) {
+  const auto& options = first_options<optim::RMSpropOptions>(optimizer);
+  return config_of(options, "rmsprop",
+                   RmspropSettings{options.alpha(), options.eps(), options.momentum(), options.centered()});
+}
+
+OptimizerConfig settings_of_adagrad(const optim::Optimizer& optimizer) {
+  const auto& options = first_options<optim::AdagradOptions>(optimizer);
+  return config_of(options, "adagrad",
+                   AdagradSettings{options.lr_decay(), options.initial_accumulator_value(), options.eps()});
+}
 
 const std::vector<TorchOptimizer>& torch_classes() {
   static const std::vector<TorchOptimizer> classes{
-      torch_class<optim::SGD, optim::SGDOptions, optim::SGDParamState>(name_of_sgd, {"momentum_buffer"}),
-      torch_class<optim::Adam, optim::AdamOptions, optim::AdamParamState>(name_of_adam, {"exp_avg", "exp_avg_sq"}),
-      torch_class<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>(name_of_adamw, {"exp_avg", "exp_avg_sq"}),
+      torch_class<optim::SGD, optim::SGDOptions, optim::SGDParamState>(settings_of_sgd, {"momentum_buffer"}),
+      torch_class<optim::Adam, optim::AdamOptions, optim::AdamParamState>(settings_of_adam<optim::AdamOptions>,
+                                                                          {"exp_avg", "exp_avg_sq"}),
+      torch_class<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>(settings_of_adam<optim::AdamWOptions>,
+                                                                             {"exp_avg", "exp_avg_sq"}),
       torch_class<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>(
-          name_of_rmsprop, {"square_avg", "momentum_buffer", "grad_avg"}),
-      torch_class<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>(name_of_adagrad, {"sum"})};
+          settings_of_rmsprop, {"square_avg", "momentum_buffer", "grad_avg"}),
+      torch_class<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>(settings_of_adagrad, {"sum"})};
   return classes;
 }
 

@@ -13,8 +13,9 @@ namespace lockstep::train {
 /// One class, and what is derived from it.
 struct TorchOptimizer {
   bool (*is)(const torch::optim::Optimizer& optimizer);
-  /// The name as in optimizer.name. Error(unsupported) for options with which the state cannot be saved.
-  std::string (*name)(const torch::optim::Optimizer& optimizer);
+  /// Name, lr, weight_decay and options as in the section `optimizer`, of the first group. Error(unsupported) for
+  /// options with which the state cannot be saved.
+  OptimizerConfig (*settings)(const torch::optim::Optimizer& optimizer);
   /// Replaces the options by ones with a ScaledRate; false for options of another class.
   bool (*scale_rate)(torch::optim::OptimizerParamGroup& group, double factor);
 

@@ -1,4 +1,4 @@
-// Decorators of tasks, data sets, metrics and part functions that add plugin and part names to exceptions.
+// Decorators of tasks, data sets, metrics, callbacks and part functions that add plugin and part names to exceptions.
 #include <lockstep/base/error.h>
 #include <lockstep/train/plugins/error_origin.h>
 
@@ -107,6 +107,33 @@ struct NamedMetric final : NamedPart<Metric, std::shared_ptr<Metric>> {
   Values values_of_rows(const at::Tensor& rows) const override { return call<&Metric::values_of_rows>(rows); }
 };
 
+struct NamedCallback final : NamedPart<Callback, std::unique_ptr<Callback>> {
+  using NamedPart::NamedPart;
+
+  std::string name() const override { return call<&Callback::name>(); }
+  int priority() const override { return call<&Callback::priority>(); }
+  void check(const ResolvedRun& run) const override { call<&Callback::check>(run); }
+  std::vector<OwnPath> own_paths() const override { return call<&Callback::own_paths>(); }
+  void before_run(RunView& run) override { call<&Callback::before_run>(run); }
+  void after_run(RunView& run) override { call<&Callback::after_run>(run); }
+  void before_epoch(RunView& run) override { call<&Callback::before_epoch>(run); }
+  void after_epoch(RunView& run, const EpochReport& report) override { call<&Callback::after_epoch>(run, report); }
+  void before_step(RunView& run) override { call<&Callback::before_step>(run); }
+  void after_step(RunView& run, const StepReport& report) override { call<&Callback::after_step>(run, report); }
+  void before_backward(RunView& run) override { call<&Callback::before_backward>(run); }
+  void after_backward(RunView& run) override { call<&Callback::after_backward>(run); }
+  void before_update(RunView& run) override { call<&Callback::before_update>(run); }
+  void after_update(RunView& run) override { call<&Callback::after_update>(run); }
+  void before_evaluation(RunView& run) override { call<&Callback::before_evaluation>(run); }
+  void after_evaluation(RunView& run, const Evaluation& result) override {
+    call<&Callback::after_evaluation>(run, result);
+  }
+  void before_save(RunView& run) override { call<&Callback::before_save>(run); }
+  void after_save(RunView& run) override { call<&Callback::after_save>(run); }
+  CallbackState state() const override { return call<&Callback::state>(); }
+  void restore(const CallbackState& state) override { call<&Callback::restore>(state); }
+};
+
 /// `make`, whose results are with_error_origin, too.
 template <typename Made, typename... Arguments>
 std::function<Made(Arguments...)> with_result_origin(std::function<Made(Arguments...)> make, const std::string& who) {
@@ -149,6 +176,10 @@ std::shared_ptr<const samples::Dataset> with_error_origin(std::shared_ptr<const 
 
 std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const std::string& who) {
   return metric ? std::make_shared<NamedMetric>(std::move(metric), who) : nullptr;
+}
+
+std::unique_ptr<Callback> with_error_origin(std::unique_ptr<Callback> callback, const std::string& who) {
+  return callback ? std::make_unique<NamedCallback>(std::move(callback), who) : nullptr;
 }
 
 ModelPart part_with_error_origin(ModelPart part, const std::string& library) {
@@ -213,7 +244,7 @@ WrapperPart part_with_error_origin(WrapperPart part, const std::string& library)
 }
 
 CallbackPart part_with_error_origin(CallbackPart part, const std::string& library) {
-  part.make = with_error_origin(std::move(part.make), name_of(library, "callback", part.name));
+  part.make = with_result_origin(std::move(part.make), name_of(library, "callback", part.name));
   return part;
 }
 

@@ -38,6 +38,7 @@ std::shared_ptr<Task> with_error_origin(std::shared_ptr<Task> task, const std::s
 std::shared_ptr<const samples::Dataset> with_error_origin(std::shared_ptr<const samples::Dataset> dataset,
                                                           const std::string& who);
 std::shared_ptr<Metric> with_error_origin(std::shared_ptr<Metric> metric, const std::string& who);
+std::unique_ptr<Callback> with_error_origin(std::unique_ptr<Callback> callback, const std::string& who);
 
 /// The parts, and all objects that they make. `library` is the name of the plugin's file.
 template <typename Part>

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -141,46 +142,46 @@ struct OnlyPlugins {
 
 void describe(ConfigFields& fields, OnlyPlugins& c) { fields.field("plugins", c.plugins, anything(), "libraries"); }
 
+using PluginNames = std::vector<std::pair<std::string, FilePosition>>;
+
 /// The names under the key `plugins`, with their places.
-std::vector<std::pair<std::string, FilePosition>> plugin_names(const ConfigSource& source) {
+PluginNames plugin_names(const ConfigSource& source) {
   const auto* node = source.root.find("plugins");
   if (node == nullptr) return {};
   ConfigNode section = make_section(source.root.position);
   section.entries.push_back({"plugins", *node});
   const auto names = read_config<OnlyPlugins>(section, "").plugins;
-  std::vector<std::pair<std::string, FilePosition>> result;
+  PluginNames result;
   for (std::size_t i = 0; i < names.size(); ++i) result.emplace_back(names[i], node->items.at(i).position);
   return result;
 }
 
-/// Resolves paths relative to the file that names them.
-void place_plugins(ConfigSource& source) {
-  for (auto& [key, value] : source.root.entries) {
-    if (key != "plugins") continue;
-    for (auto& item : value.items) {
-      const fs::path name = item.scalar;
-      if (item.position.line == 0 || name.empty() || name.is_absolute() || item.scalar.starts_with('~')) continue;
-      const auto beside = (fs::path(item.position.file).parent_path() / name).lexically_normal();
-      std::error_code unknown;
-      if (fs::exists(beside, unknown)) item.scalar = beside.string();
-    }
+/// An absolute path of the file `name` if it is in `folder`, or else in the current folder, so that the config.yaml of
+/// a run can be read from any folder. Other names stay as they are.
+std::string placed(const std::string& name, const fs::path& folder = ".") {
+  if (name.empty() || name.starts_with('~')) return name;
+  std::error_code unknown;
+  for (const auto& file : {folder / name, fs::path(name)}) {
+    if (fs::exists(file, unknown)) return fs::absolute(file, unknown).lexically_normal().string();
   }
+  return name;
 }
 
-}  // namespace
-
-std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, ConfigSource& source) {
-  place_plugins(source);
-  const auto names = plugin_names(source);
+std::shared_ptr<const Parts> with_named(std::shared_ptr<const Parts> given, const PluginNames& names) {
   if (names.empty()) return given;
   auto parts = std::make_shared<Parts>(given ? *given : *shared_shipped_parts());
   std::map<std::string, std::string> origins;
+  std::set<fs::path> files;
   for (const auto& [name, position] : names) {
     try {
-      const auto entry = load(with_home(name));
+      const auto file = with_home(name);
+      const auto entry = load(file);
+      if (!files.insert(fs::canonical(file)).second)
+        fail(ErrorKind::data, "plugins", "is named twice; remove one of them");
       Parts brought;
       call_from("lockstep_plugin", [&] { entry(brought); });
-      add(*parts, std::move(brought), fs::path(name).filename().string(), origins);
+      add(*parts, brought, fs::path(name).filename().string(), origins);
+      require_makers(brought);
     } catch (const Error& error) {
       const auto from = error.where() == "plugins" ? "" : fmt::format("{}: ", error.where());
       throw Error(ErrorKind::config, "plugins", fmt::format("{} {}{}", name, from, error.message()), position);
@@ -189,6 +190,28 @@ std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, Co
     }
   }
   return parts;
+}
+
+}  // namespace
+
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, ConfigSource& source) {
+  for (auto& [key, value] : source.root.entries) {
+    if (key != "plugins") continue;
+    for (auto& item : value.items) {
+      const bool is_of_file = item.position.line > 0;
+      item.scalar = placed(item.scalar, is_of_file ? fs::path(item.position.file).parent_path() : ".");
+    }
+  }
+  return with_named(std::move(given), plugin_names(source));
+}
+
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> parts, std::vector<std::string>& plugins) {
+  PluginNames names;
+  for (auto& plugin : plugins) {
+    plugin = placed(plugin);
+    names.emplace_back(plugin, FilePosition());
+  }
+  return with_named(std::move(parts), names);
 }
 
 }  // namespace lockstep::train

@@ -5,6 +5,8 @@
 #include <lockstep/train/parts.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -16,5 +18,8 @@ namespace lockstep::train {
 /// relative to the folder of that file, like `base`, and is changed so in `source`. If there is no such file, and on
 /// the command line, a path is relative to the current folder.
 std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> parts, ConfigSource& source);
+
+/// The same for the plugins that a program names; their paths become absolute.
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> parts, std::vector<std::string>& plugins);
 
 }  // namespace lockstep::train

@@ -14,24 +14,10 @@
 
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace lockstep::train {
 namespace {
-
-class RootField final : public ConfigFields {
- public:
-  std::string* root = nullptr;
-
- private:
-  void visit(std::string_view key, ConfigTarget target, const ConfigRule& /*rule*/, std::string_view /*doc*/) override {
-    if (key == "root" && std::holds_alternative<std::string*>(target)) root = std::get<std::string*>(target);
-  }
-  bool enter(std::string_view /*key*/, std::string_view /*doc*/) override { return false; }
-  bool enter_optional(std::string_view /*key*/, bool present, std::string_view /*doc*/) override { return present; }
-  void leave() override {}
-};
 
 data::Remainder remainder_of(const std::string& name) {
   if (name == "pad") return data::Remainder::pad;
@@ -80,19 +66,6 @@ RankData shared_out(const ResolvedRun& config, std::shared_ptr<const samples::Da
 
 const DataPart& data_part(const ResolvedRun& config) {
   return part_named(config.parts->data, config.data.name, "data.name");
-}
-
-std::string* root_of(PartOptions& options) {
-  RootField field;
-  options.visit(field);
-  return field.root;
-}
-
-PartOptions data_options(const DataConfig& config, const DataPart& part) {
-  PartOptions options = options_of(config, part);
-  auto* root = config.root.empty() ? nullptr : root_of(options);
-  if (root != nullptr && root->empty()) *root = config.root;
-  return options;
 }
 
 samples::TransformList transforms_of(const ResolvedRun& run, data::Split split,
