@@ -386,9 +386,10 @@ RunResult run_training(const ResolvedRun& given, const Program& parts, std::opti
 }
 
 RunResult run_training(const ResolvedRun& config, const Program& program, const World& world) {
-  check_run_config(resolved_for(program, config));
-  std::optional<Group> group = connect_run(config, world);
-  return run_training(config, program, group);
+  const auto run = resolved_for(program, config);
+  check_run_config(run);
+  std::optional<Group> group = connect_run(run, world);
+  return run_training(run, program, group);
 }
 
 RunResult run_training(const ResolvedRun& config, const World& world) { return run_training(config, Program{}, world); }

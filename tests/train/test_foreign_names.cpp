@@ -1,6 +1,5 @@
 // Keys of MindSpore, MindOCR and MMEngine in the place of ours.
 #include <lockstep/base/config.h>
-#include <lockstep/train/configuration/foreign_names.h>
 #include <lockstep/train/configuration/read_config.h>
 
 #include <gtest/gtest.h>

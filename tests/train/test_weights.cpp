@@ -11,7 +11,7 @@
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights.h>
 

@@ -7,7 +7,7 @@
 #include <lockstep/state/weights_file.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/weight_differences.h>
-#include <lockstep/train/keys/weight_names.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights.h>
 

@@ -1,6 +1,6 @@
 // The replacement of foreign keys in the YAML tree, before the sections are read.
 #include <lockstep/base/error.h>
-#include <lockstep/train/configuration/foreign_names.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/foreign_tables.h>
 
 #include <fmt/format.h>

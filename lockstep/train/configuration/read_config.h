@@ -24,4 +24,9 @@ std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::
 /// the file.
 std::string own_program_line(const std::string& program);
 
+/// Replaces keys of MindSpore, MindOCR and MMEngine that are accepted as synonyms (docs/coming_from.md) by ours, which
+/// keep their positions in the file. Error(config) when a key is given by both names, or a synonym has a value that has
+/// no counterpart.
+ConfigNode with_own_names(ConfigNode root);
+
 }  // namespace lockstep::train

@@ -1,7 +1,7 @@
 // The changes that turn a training configuration into one of an evaluation: given weights, no callbacks, no training.
 #include <lockstep/base/config.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/train/configuration/foreign_names.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/measured_config.h>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // named parts can do.
 #include <lockstep/base/error.h>
 #include <lockstep/train/keys/config_keys.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/weight_names.h>
 
 #include <fmt/format.h>
 

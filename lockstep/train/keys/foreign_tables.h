@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// A key of another framework that is read as ours (configuration/foreign_names.h).
+/// A key of another framework that is read as ours (configuration/read_config.h).
 struct AcceptedKey {
   std::string_view there;               ///< "section.key", or a key at the top
   std::string_view section, key;        ///< ours

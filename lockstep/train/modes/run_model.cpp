@@ -5,7 +5,7 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/name_patterns.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>

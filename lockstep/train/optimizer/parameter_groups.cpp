@@ -2,7 +2,7 @@
 // parameters: requires_grad off by name pattern, and their removal from a loaded optimizer state.
 #include <lockstep/base/config.h>
 #include <lockstep/train/keys/foreign_tables.h>
-#include <lockstep/train/keys/name_patterns.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 

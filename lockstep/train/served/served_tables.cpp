@@ -5,7 +5,7 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/sharded/save.h>
-#include <lockstep/train/keys/name_patterns.h>
+#include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 

@@ -1,8 +1,11 @@
-// Patterns of parameter names in the configuration: model.freeze and optimizer.groups. Pure functions: thread-safe.
+// Names of parameters: patterns of model.freeze and optimizer.groups, and the conversion of names in a file of weights
+// (weights.h) to the model's names. Pure functions: thread-safe.
 #pragma once
 
 #include <lockstep/base/error.h>
+#include <lockstep/train/weights.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,5 +19,14 @@ bool fits_any(std::string_view name, const std::vector<std::string>& patterns);
 /// `key` is the key that holds the patterns, at `position`.
 void require_matches(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
                      std::string_view key, const FilePosition& position = {});
+
+/// The new name, or nullopt where the rule does not fit.
+std::optional<std::string> renamed(std::string_view name, const Rename& rule);
+
+/// The error of the rule, e.g. "has more * ..."; empty if there is none.
+std::string mistake_in(const Rename& rule);
+
+/// The PyTorch name for a `name` of MindSpore's layers: "bn.gamma" is "bn.weight". nullopt: both are equal.
+std::optional<std::string> from_mindspore(std::string_view name);
 
 }  // namespace lockstep::train

@@ -1,6 +1,10 @@
-// Rename rules with * as wildcard, matched from the left, and the translation of MindSpore's parameter names.
-#include <lockstep/train/keys/weight_names.h>
-#include <lockstep/train/weights.h>
+// Matches of patterns against names of parameters, with an error for a pattern that matches none; rename rules with *
+// as wildcard, matched from the left; the translation of MindSpore's names.
+#include <lockstep/base/nearest.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/train/keys/parameter_names.h>
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +12,13 @@
 
 namespace lockstep::train {
 namespace {
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostShown = 20;
+  const auto shown = std::min(names.size(), kMostShown);
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     shown < names.size() ? fmt::format(", ... ({} in all)", names.size()) : "");
+}
 
 /// The parts between the stars: one more than there are stars.
 std::vector<std::string_view> between_stars(std::string_view pattern) {
@@ -39,6 +50,22 @@ std::optional<std::vector<std::string_view>> match(std::string_view name, const 
 }
 
 }  // namespace
+
+bool fits_any(std::string_view name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(name, pattern); });
+}
+
+void require_matches(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
+                     std::string_view key, const FilePosition& position) {
+  for (const auto& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return fits(name, pattern); })) continue;
+    const auto advice = did_you_mean(pattern, names);
+    throw Error(ErrorKind::config, "config",
+                fmt::format("{}: no parameter that is trained is called '{}'{}", key, pattern,
+                            advice.empty() ? "; their names: " + some_of(names) : advice),
+                position);
+  }
+}
 
 std::optional<std::string> renamed(std::string_view name, const Rename& rule) {
   const auto parts = between_stars(rule.from);
