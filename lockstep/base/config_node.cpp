@@ -1,4 +1,5 @@
-// The nodes of a configuration: queries of a tree of names, lists and arguments.
+// The plain values of a configuration: nodes of a tree of names, lists and arguments, and rules of fields (ranges,
+// choices, lists and other conditions).
 #include <lockstep/base/config.h>
 #include <lockstep/base/text.h>
 
@@ -84,6 +85,45 @@ std::vector<NamedArguments> read_named_list(const ConfigNode& node, std::string_
     }
   }
   return result;
+}
+
+ConfigRule anything() { return {}; }
+
+ConfigRule at_least(double low) { return {.low = low}; }
+
+ConfigRule above(double low) { return {.low = low, .low_excluded = true}; }
+
+ConfigRule between(double low, double high) { return {.low = low, .high = high}; }
+
+ConfigRule from_to_below(double low, double high) { return {.low = low, .high = high, .high_excluded = true}; }
+
+ConfigRule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+
+ConfigRule hidden() { return {.hidden = true}; }
+
+ConfigRule items(std::size_t count, ConfigRule rule) {
+  rule.count = count;
+  return rule;
+}
+
+ConfigRule ascending(ConfigRule rule) {
+  rule.ascending = true;
+  return rule;
+}
+
+ConfigRule or_default(ConfigRule rule) {
+  rule.null_is_default = true;
+  return rule;
+}
+
+ConfigRule a_path(ConfigRule rule) {
+  rule.path = true;
+  return rule;
+}
+
+ConfigRule required(ConfigRule rule) {
+  rule.required = true;
+  return rule;
 }
 
 }  // namespace lockstep

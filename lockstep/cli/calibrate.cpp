@@ -2,7 +2,6 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>

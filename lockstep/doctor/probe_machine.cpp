@@ -3,7 +3,6 @@
 #include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/base/usable_cpus.h>
 #include <lockstep/doctor/probe.h>
 
 #include <sys/mman.h>

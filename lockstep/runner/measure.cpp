@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/data/files/counted_remarks.h>
 #include <lockstep/runner/measure.h>

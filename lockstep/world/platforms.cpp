@@ -1,7 +1,7 @@
 // Detection of platforms that start one container on each host and identify it in JSON (SageMaker, Vertex AI,
 // TensorFlow's TF_CONFIG), and of Kubeflow's TrainJob, which passes torchrun's flags.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
-#include <lockstep/base/strict_json.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/plan/cluster.h>
 #include <lockstep/plan/plan.h>

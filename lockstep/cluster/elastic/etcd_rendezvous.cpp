@@ -1,7 +1,7 @@
 // The lease at etcd under which a launcher runs the service of its job, and the job's state there.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/text.h>

@@ -1,6 +1,6 @@
 // The thread of a session: the connection to the scheduler, and the messages over it.
 #include <lockstep/base/log.h>
-#include <lockstep/membership/session/stack_of_thread.h>
+#include <lockstep/base/stack_signal.h>
 #include <lockstep/membership/session/worker_session_state.h>
 #include <lockstep/net/name_lookup.h>
 #include <lockstep/net/sleep.h>

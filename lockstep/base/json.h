@@ -1,9 +1,14 @@
-// Strict reading of integers from untrusted JSON.
+// Strict reading of untrusted JSON, and messages for users about mistakes in it.
 #pragma once
 
-#include <concepts>
 #include <nlohmann/json.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 namespace lockstep {
 
@@ -18,5 +23,12 @@ Int integer_of(const nlohmann::json& value) {
   if (!fits) throw nlohmann::json::type_error::create(302, "type must be an integer that fits", &value);
   return value.get<Int>();
 }
+
+/// "it has no "mesh"", "it is not valid JSON (line 3, column 7)", "a value is a list where an object should be".
+std::string json_mistake(const nlohmann::json::exception& error);
+
+/// The value, or the mistake in the text: "has "a" twice", "is nested deeper than 3", "cannot be used: it is not valid
+/// JSON (line 3, column 7)".
+std::variant<nlohmann::json, std::string> parse_strict_json(std::string_view text, std::size_t deepest);
 
 }  // namespace lockstep
