@@ -1,7 +1,7 @@
 // The partition of rows by hash (FNV-1a of the table, mixed with the id) or by even ranges of ids.
 #include <lockstep/base/error.h>
 #include <lockstep/parameter_servers/partition.h>
-#include <lockstep/rows/initial_row.h>
+#include <lockstep/rows/row_rule.h>
 
 namespace lockstep::parameter_servers {
 

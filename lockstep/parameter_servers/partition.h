@@ -20,7 +20,7 @@ struct TableSpec {
   std::string name;
   std::int64_t rows = 0;
   std::int64_t dim = 0;
-  std::uint64_t seed = 0;  ///< with `deviation`: of the first values (rows/initial_row.h)
+  std::uint64_t seed = 0;  ///< with `deviation`: of the first values (rows/row_rule.h)
   double deviation = 0;
   std::uint64_t key = 0;   ///< key_of(name)
   bool is_slices = false;  ///< of another parameter: its rows have their first values from the workers

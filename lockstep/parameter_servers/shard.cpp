@@ -1,6 +1,6 @@
 // A hash table with open addressing from ids to rows in blocks, with the rows before the last update for rollback.
 #include <lockstep/parameter_servers/shard.h>
-#include <lockstep/rows/initial_row.h>
+#include <lockstep/rows/row_rule.h>
 
 #include <algorithm>
 #include <array>
