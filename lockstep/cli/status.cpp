@@ -7,7 +7,6 @@
 #include <lockstep/cluster/etcd/address.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/net/certificates/peer_tls.h>
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/messages.h>
-#include <lockstep/net/certificates/peer_tls.h>
+#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/store/listen.h>
 
 #include <fmt/format.h>
