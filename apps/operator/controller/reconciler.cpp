@@ -6,7 +6,7 @@
 #include <apps/operator/job/names.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/cluster/etcd/address.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <fmt/format.h>
 

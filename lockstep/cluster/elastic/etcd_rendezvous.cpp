@@ -7,8 +7,7 @@
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/elastic/etcd_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
-#include <lockstep/cluster/etcd/address.h>
-#include <lockstep/cluster/etcd/messages.h>
+#include <lockstep/cluster/etcd/client.h>
 #include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/store/listen.h>
 
