@@ -4,7 +4,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/measure/spread.h>

@@ -1,7 +1,7 @@
 // The measurement of one device: arithmetic, memory, and the overhead of operators.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/cost_model.h>

@@ -1,14 +1,18 @@
-// The choice of a CUDA device by option, local rank and CUDA_VISIBLE_DEVICES, with the errors where there is none.
-#include <lockstep/comm/device/choose.h>
-
+// The choice of a CUDA device by option, local rank and CUDA_VISIBLE_DEVICES, with the errors where there is none; the
+// identities of devices as texts of fixed length, and the search for ranks with the same device UUID.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
+#include <lockstep/comm/device/devices.h>
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -71,6 +75,48 @@ int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevice
        "this is local rank {} (from 0) of its host, which has {}, and each rank needs one of its own; start at most {} "
        "rank{} on this host (lockstep run --nproc-per-node gpu), or let ranks share one with backend staged",
        local_rank, describe(devices), devices.count, devices.count == 1 ? "" : "s");
+}
+
+std::string encode(const DeviceIdentity& identity) {
+  auto text = identity.uuid + '\n' + identity.shown;
+  text.resize(kIdentityBytes, '\0');
+  return text;
+}
+
+DeviceIdentity decode_identity(std::string_view text) {
+  const auto between = text.find('\n');
+  if (between == std::string_view::npos) {
+    fail(ErrorKind::invalid_argument, "connect", "the identity of a rank's device is not readable");
+  }
+  const auto shown = text.substr(between + 1);
+  return {std::string(text.substr(0, between)), std::string(shown.substr(0, shown.find('\0')))};
+}
+
+std::optional<std::string> shared_devices(const std::vector<DeviceIdentity>& by_rank, std::string_view backend,
+                                          const std::function<std::string(int rank)>& describe_rank) {
+  std::map<std::string, std::vector<std::size_t>> ranks_by_uuid;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) ranks_by_uuid[by_rank[rank].uuid].push_back(rank);
+  std::vector<std::string> shared;
+  for (const auto& [uuid, ranks] : ranks_by_uuid) {
+    if (ranks.size() == 1) continue;
+    std::vector<std::string> names;
+    for (const auto rank : ranks) names.push_back(describe_rank(static_cast<int>(rank)));
+    shared.push_back(fmt::format("{} use {}", fmt::join(names, " and "), by_rank[ranks.front()].shown));
+  }
+  if (shared.empty()) return std::nullopt;
+  return fmt::format(
+      "{} needs a device for each rank, but {}. Start as many ranks as the host has devices (lockstep run "
+      "--nproc-per-node gpu), and let each take that of its local rank: device \"cuda\", and a CUDA_VISIBLE_DEVICES "
+      "that is alike for the ranks of a host, or another for each. For several ranks on one device use backend "
+      "staged, which is slower",
+      backend, fmt::join(shared, "; "));
+}
+
+std::string cuda_version() {
+  const auto& cuda = at::detail::getCUDAHooks();
+  if (!cuda.hasCUDART()) return "";
+  const auto version = cuda.versionCUDART();
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 }  // namespace lockstep::detail
