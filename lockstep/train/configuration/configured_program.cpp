@@ -2,7 +2,7 @@
 // them.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/models/picture_model.h>
+#include <lockstep/models/picture_models.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/stored_pictures.h>
