@@ -1,7 +1,6 @@
 // The planner's graph of one training step: operators, the values between them, and the modules they belong to. Pure.
 #pragma once
 
-#include <lockstep/global/module_of_operator.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/rules/op_call.h>
 

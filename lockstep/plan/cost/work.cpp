@@ -1,5 +1,5 @@
 // The work of each kind of operator on a rank's parts.
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/plan/cost/cost_model.h>
 
 #include <algorithm>

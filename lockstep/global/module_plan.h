@@ -1,5 +1,5 @@
-// MindSpore's parallel strategies of operators: for each input a tuple with the number of parts of each dimension.
-// Pure.
+// MindSpore's parallel strategies as the plan of a module: for each input of an operator a tuple with the number of
+// parts of each dimension. Pure.
 #pragma once
 
 #include <lockstep/global/distribute_module.h>
