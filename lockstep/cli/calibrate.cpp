@@ -6,8 +6,8 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/plan/cluster.h>
 #include <lockstep/plan/measure/measure.h>
-#include <lockstep/plan/measure/spread.h>
 #include <lockstep/train/modes/forward.h>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 #include <lockstep/global/placement.h>
 #include <lockstep/global/rules/op_call.h>
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/units.h>
 
 #include <cstddef>
 #include <functional>

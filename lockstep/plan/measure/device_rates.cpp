@@ -6,7 +6,6 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/measure/measure.h>
-#include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/plan/auto_parallel.h>
-#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/agreed_plan.h>

@@ -6,7 +6,7 @@
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/global/tensor_state.h>
-#include <lockstep/plan/trace/attribution.h>
+#include <lockstep/plan/graph.h>
 #include <lockstep/plan/trace/step_recorder.h>
 
 #include <ATen/ATen.h>

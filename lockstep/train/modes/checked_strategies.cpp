@@ -4,7 +4,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/operator_strategy.h>
-#include <lockstep/plan/given_strategies.h>
+#include <lockstep/plan/graph.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
