@@ -7,7 +7,7 @@
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture.h>
-#include <lockstep/samples/balanced.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

@@ -8,7 +8,7 @@
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/random.h>
-#include <lockstep/samples/balanced.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/table_cells.h>

@@ -7,7 +7,6 @@
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/token_file.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 
 #include <ATen/ATen.h>
 

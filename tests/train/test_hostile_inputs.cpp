@@ -10,7 +10,6 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>

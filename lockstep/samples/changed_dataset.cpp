@@ -1,8 +1,7 @@
-// An order of samples with the classes in turn, from shuffled lists of each class.
+// Balanced sampling: an order of samples with the classes in turn, from shuffled lists of each class.
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/data/random.h>
-#include <lockstep/samples/balanced.h>
 #include <lockstep/samples/changed_dataset.h>
 
 #include <fmt/format.h>
