@@ -1,7 +1,7 @@
-// The rows of one table on one parameter server, with their optimizer state: created at their first update.
+// The rows of one parameter server, with their optimizer state: those of one table, and of all tables after one step.
 #pragma once
 
-#include <lockstep/parameter_servers/partition.h>
+#include <lockstep/parameter_servers/wire.h>
 #include <lockstep/rows/row_rule.h>
 #include <lockstep/rows/sparse_rows.h>
 
@@ -10,11 +10,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lockstep::parameter_servers {
 
-/// Not thread-safe.
+/// The rows of one table, created at their first update. Not thread-safe.
 class Shard {
  public:
   Shard(TableSpec table, const rows::RuleSettings& rule);
@@ -79,5 +80,41 @@ class Shard {
   std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, rows_of_block_ rows each, which never move
   std::optional<Before> before_;
 };
+
+/// The rows of a server's part of all tables and, with replicas, a copy of those of the server before it.
+struct HeldRows {
+  std::vector<std::vector<Shard>> parts;  ///< of its own part and of the copy, by table
+  std::int64_t step = 0;                  ///< completed steps
+  bool remembers = false;                 ///< the last step can be undone
+};
+
+/// The part that a server owns (0) or has as a copy (1).
+int part_of(int server, bool copy, int servers);
+
+/// Restores the rows of the previous step. Only with `remembers`.
+void take_back_step(HeldRows& rows);
+
+/// A server's report of its rows in memory, from which all servers plan the recovery after a loss.
+struct ServerMemory {
+  bool has_rows = false;  ///< false: a new process
+  std::int64_t step = 0;
+  bool remembers = false;
+  bool operator==(const ServerMemory&) const = default;
+};
+
+/// Conversion to a text without spaces, and back. Error(data) for any other text.
+std::string print_memory(const ServerMemory& memory);
+ServerMemory parse_memory(const std::string& text);
+
+/// The plan by which all servers get the rows after a step.
+struct RowsPlan {
+  std::string obstacle;            ///< why recovery is impossible, for people; empty: it is possible
+  std::vector<bool> takes_back{};  ///< by server: it is one step ahead
+  std::vector<bool> takes_rows{};  ///< by server: it is new, and gets its rows from its two neighbours
+};
+
+/// A pure function of the reports of all servers. With 2 replicas, the rows of a lost server are on the next server,
+/// and the rows of which it had a copy are on the previous server.
+RowsPlan plan_rows(const std::vector<ServerMemory>& servers, std::int64_t step, int replicas);
 
 }  // namespace lockstep::parameter_servers
