@@ -11,7 +11,6 @@
 #include <lockstep/state/sharded/index.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/sharded/save.h>
-#include <lockstep/state/sharded/shard_reader.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>
