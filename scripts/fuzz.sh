@@ -22,10 +22,10 @@ fi
 
 flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_WEBP=1 -DLOCKSTEP_HAS_TIFF=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/strict_json base/unique_fd base/utf8 data/files/csv data/files/decode_bmp data/files/decode_jpeg
+sources=(base/atomic_file base/error base/file_text base/json base/log base/nearest base/shown_text base/unique_fd base/utf8 data/files/text_files data/files/decode_bmp data/files/decode_jpeg
   data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/lmdb data/files/mapped_file data/files/picture
   data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
-  rows/initial_row parameter_servers/partition parameter_servers/wire
+  rows/row_rule parameter_servers/wire
   state/pth/archive state/pth/mindspore state/pth/pickle state/pth/state_dict state/pth/zip_entries
   state/safetensors_header train/plugins/shared_library)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.

@@ -4,14 +4,8 @@
 
 #include <lockstep/cli/app_commands.h>
 
-#include <vector>
-
 namespace lockstep::kube {
 
 cli::AppCommands operator_commands();
-
-/// Its parts.
-void add_operator(CLI::App& app, cli::Action& chosen);
-std::vector<cli::Converter> job_converters();
 
 }  // namespace lockstep::kube

@@ -1,9 +1,9 @@
 // A hidden temporary file beside the target: locked, written, synced and renamed. Streams are written in place.
 #include <lockstep/base/atomic_file.h>
-#include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -161,6 +161,36 @@ std::size_t remove_abandoned_temporaries(const std::filesystem::path& folder) {
     if (std::filesystem::remove(entry->path(), failed)) ++removed;
   }
   return removed;
+}
+
+void require_writable_file(const std::filesystem::path& path, std::string_view flag) {
+  if (is_stream(path)) return;  // opening a pipe may wait for its reader
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) {
+    fail(ErrorKind::invalid_argument, flag, "{} is a folder; give the name of a file", path.string());
+  }
+  if (const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+      !std::filesystem::is_directory(folder, failed)) {
+    fail(ErrorKind::invalid_argument, flag, "{} cannot be written: {} {}; give another path", path.string(),
+         folder.string(), std::filesystem::exists(folder, failed) ? "is not a folder" : "does not exist");
+  }
+  try {
+    const AtomicFile probe(path);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::invalid_argument, flag, error.message());
+  }
+}
+
+std::string disk_reason(int error, const std::filesystem::path& path) {
+  std::string text = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT) {
+    std::error_code failed;
+    const auto space = std::filesystem::space(path.has_parent_path() ? path.parent_path() : ".", failed);
+    text = error == ENOSPC ? "the disk is full" : "the disk quota is used up";
+    if (!failed) text += fmt::format(" ({} bytes free)", space.available);
+    text += "; make room or choose another folder";
+  }
+  return text;
 }
 
 }  // namespace lockstep

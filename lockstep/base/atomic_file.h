@@ -1,5 +1,5 @@
 // Atomic replacement of files: after a crash or on a full disk, the file has either its complete old content or its
-// complete new content.
+// complete new content. Also a test of the path before the work that fills the file, and reasons for failed writes.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -53,5 +54,12 @@ bool is_stream(const std::filesystem::path& path);
 /// Removes temporaries in `folder` whose writer was killed; those of running writers stay (they hold a lock). Returns
 /// how many were removed; 0 for a missing folder.
 std::size_t remove_abandoned_temporaries(const std::filesystem::path& folder);
+
+/// For a file that long work will fill. Error(invalid_argument) naming `flag`, the source of the path, where no file
+/// can be written: it is a folder, or its folder is missing or does not accept a file. Leaves no file.
+void require_writable_file(const std::filesystem::path& path, std::string_view flag);
+
+/// The text of `error`, an errno; for a full disk or quota also the number of free bytes at `path`, and a remedy.
+std::string disk_reason(int error, const std::filesystem::path& path);
 
 }  // namespace lockstep

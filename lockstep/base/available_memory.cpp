@@ -1,15 +1,19 @@
-// The minimum over MemAvailable, the process's limits (setrlimit) and the limits of its control groups (cgroup v2).
+// Memory by the machine (MemAvailable), by the limits of the process (setrlimit) and by those of its control groups;
+// and the kernel's counters of processes that it killed.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -36,15 +40,6 @@ std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
   return stream >> value ? std::optional(value) : std::nullopt;
 }
 
-// The group's path in a line such as "0::/user.slice/job".
-std::string own_group(const std::filesystem::path& proc) {
-  std::ifstream lines(proc / "self" / "cgroup");
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("0::/")) return line.substr(4);
-  }
-  return "";
-}
-
 // The bytes that the limit of one control group leaves. Its page cache counts as used, but can be dropped.
 std::uint64_t left_in_group(const std::filesystem::path& folder) {
   const auto limit = number_in(folder / "memory.max");
@@ -66,6 +61,66 @@ std::uint64_t left_of_own_limit(int limit, const std::filesystem::path& proc, st
   return own.rlim_cur - std::min<std::uint64_t>(*used * 1024, own.rlim_cur);
 }
 
+/// Version 1 reports a number near the largest where no limit is set.
+constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 60;
+
+/// The number of bytes in a file; nullopt also for "max", which means no limit.
+std::optional<std::uint64_t> bytes_in(const std::filesystem::path& file) {
+  const auto bytes = number_in(file);
+  return bytes && *bytes < kMostMemory ? bytes : std::nullopt;
+}
+
+/// The files of one version of control groups.
+struct Version {
+  const char* folder;  ///< below the mount point
+  const char* events;
+  const char* limit;
+  const char* peak;
+};
+constexpr Version kTwo = {"", "memory.events", "memory.max", "memory.peak"};
+constexpr Version kOne = {"memory", "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"};
+
+/// The path, without its first slash, of this process's group in a line such as "0::/user.slice/job" or
+/// "4:memory:/job".
+std::optional<std::filesystem::path> group_of(const std::filesystem::path& proc, const Version& version) {
+  std::ifstream lines(proc / "self" / "cgroup");
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos || line.compare(second, 2, ":/") != 0) continue;
+    std::istringstream names(line.substr(first + 1, second - first - 1));
+    bool found = names.str() == version.folder;
+    for (std::string name; std::getline(names, name, ',');) found = found || name == version.folder;
+    if (found) return line.substr(second + 2);  // the path follows the slash
+  }
+  return std::nullopt;
+}
+
+std::optional<MemoryAccount> account_of(const std::filesystem::path& proc, const std::filesystem::path& cgroup,
+                                        const Version& version) {
+  const auto group = group_of(proc, version);
+  if (!group) return std::nullopt;
+  const auto root = *version.folder != '\0' ? cgroup / version.folder : cgroup;
+  // In a container the path may be the host's, while only the group itself is mounted.
+  const bool whole = std::filesystem::exists(root / *group / version.events);
+  const auto kills = field(whole ? root / *group / version.events : root / version.events, "oom_kill");
+  if (!kills) return std::nullopt;
+  MemoryAccount account{.kills = *kills};
+  auto folder = root;
+  const auto look = [&] {
+    const auto limit = bytes_in(folder / version.limit);
+    if (!limit || (account.limit && *account.limit < *limit)) return;
+    account.limit = limit;
+    account.peak = bytes_in(folder / version.peak);
+  };
+  look();
+  for (const auto& part : whole ? *group : std::filesystem::path()) {
+    folder /= part;
+    look();
+  }
+  return account;
+}
+
 }  // namespace
 
 std::uint64_t available_memory(const std::filesystem::path& proc, const std::filesystem::path& cgroup) {
@@ -76,7 +131,7 @@ std::uint64_t available_memory(const std::filesystem::path& proc, const std::fil
   // The limits of the parent groups apply, too.
   std::filesystem::path folder = cgroup;
   available = std::min(available, left_in_group(folder));
-  for (const auto& part : std::filesystem::path(own_group(proc))) {
+  for (const auto& part : group_of(proc, kTwo).value_or("")) {
     folder /= part;
     available = std::min(available, left_in_group(folder));
   }
@@ -96,6 +151,25 @@ void require_address_space(std::uint64_t least) {
        "systemd-run "
        "-p MemoryMax=4G",
        own.rlim_cur / kMb, least / kMb);
+}
+
+std::optional<MemoryAccount> memory_account(const std::filesystem::path& proc, const std::filesystem::path& cgroup) {
+  for (const Version* version : {&kTwo, &kOne}) {
+    if (auto account = account_of(proc, cgroup, *version)) return account;
+  }
+  const auto kills = field(proc / "vmstat", "oom_kill");
+  if (!kills) return std::nullopt;
+  return MemoryAccount{.kills = *kills, .of_machine = true};
+}
+
+std::string describe_memory_kill(const MemoryAccount& account) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  std::string text = account.of_machine ? "the kernel killed a process of this machine for lack of memory at that time"
+                                        : "the kernel killed it for lack of memory";
+  if (!account.limit) return text;
+  text += fmt::format(" (limit {} MiB", *account.limit / kMiB);
+  if (account.peak) text += fmt::format(", peak {} MiB", *account.peak / kMiB);
+  return text + ")";
 }
 
 }  // namespace lockstep

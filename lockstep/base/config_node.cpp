@@ -1,7 +1,11 @@
-// The nodes of a configuration: queries of a tree of names, lists and arguments.
+// The plain values of a configuration: nodes of a tree of names, lists and arguments, rules of fields (ranges, choices,
+// lists and other conditions), and the error of options of another type.
 #include <lockstep/base/config.h>
 #include <lockstep/base/text.h>
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <utility>
 
 namespace lockstep {
@@ -84,6 +88,62 @@ std::vector<NamedArguments> read_named_list(const ConfigNode& node, std::string_
     }
   }
   return result;
+}
+
+ConfigRule anything() { return {}; }
+
+ConfigRule at_least(double low) { return {.low = low}; }
+
+ConfigRule above(double low) { return {.low = low, .low_excluded = true}; }
+
+ConfigRule between(double low, double high) { return {.low = low, .high = high}; }
+
+ConfigRule from_to_below(double low, double high) { return {.low = low, .high = high, .high_excluded = true}; }
+
+ConfigRule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+
+ConfigRule hidden() { return {.hidden = true}; }
+
+ConfigRule items(std::size_t count, ConfigRule rule) {
+  rule.count = count;
+  return rule;
+}
+
+ConfigRule ascending(ConfigRule rule) {
+  rule.ascending = true;
+  return rule;
+}
+
+ConfigRule or_default(ConfigRule rule) {
+  rule.null_is_default = true;
+  return rule;
+}
+
+ConfigRule a_path(ConfigRule rule) {
+  rule.path = true;
+  return rule;
+}
+
+ConfigRule required(ConfigRule rule) {
+  rule.required = true;
+  return rule;
+}
+
+void detail::fail_wrong_options(const std::string& part, const std::type_info& given, const std::type_info& read) {
+  const auto name_of = [](const std::type_info& type) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                           &std::free);
+    return std::string(name ? name.get() : type.name());
+  };
+  const auto owner = part.empty() ? std::string("a part") : fmt::format("the part '{}'", part);
+  if (given == typeid(void)) {
+    fail(ErrorKind::invalid_argument, "options",
+         "{} has no options, and its functions read a {}; give it PartOptions::of()", owner, name_of(read));
+  }
+  fail(ErrorKind::invalid_argument, "options",
+       "those of {} are a {}, and its functions read a {}; give it a value of that type", owner, name_of(given),
+       name_of(read));
 }
 
 }  // namespace lockstep

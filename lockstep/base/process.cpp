@@ -1,7 +1,6 @@
 // A child process: polled through its pidfd, signalled by process group, and reaped in the destructor only.
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
-#include <lockstep/base/spawn.h>
 
 #include <poll.h>
 #include <signal.h>

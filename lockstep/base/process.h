@@ -112,4 +112,16 @@ struct Captured {
 /// with the output so far, and with what each of its processes waited for.
 Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit);
 
+namespace detail {
+
+/// Starts a process: fork, set-up, exec. Returns once the program runs. On failure, throws the errors of Child's
+/// constructor and releases all resources.
+RunningChild spawn(const ChildOptions& options);
+
+/// The file of a program: `name` itself if it contains a '/', else the first executable file of that name in the PATH
+/// of `environment`. Error(invalid_argument) when no such file exists.
+std::string find_program(const std::string& name, const Environment& environment);
+
+}  // namespace detail
+
 }  // namespace lockstep

@@ -1,12 +1,21 @@
-// Stack traces from a signal handler (backtrace(3)), without allocation of memory.
+// Stack traces from a signal handler (backtrace(3)), without allocation of memory there; those of another thread have
+// demangled names.
 #include <lockstep/base/stack_signal.h>
 
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <execinfo.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
 #include <string_view>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -23,6 +32,28 @@ void say_where(int /*signal*/) {
   const auto frames = stack.frames();
   if (!frames.empty()) ::backtrace_symbols_fd(frames.data(), static_cast<int>(frames.size()), STDERR_FILENO);
   errno = error;
+}
+
+// The output of take_other_stack(). A handler gets only the signal's number, so this must be global.
+InterruptedStack stack_of_other;
+std::atomic<bool> other_taken{false};
+
+void take_other_stack(int /*signal*/) {
+  stack_of_other.take();
+  other_taken = true;
+}
+
+std::string function_at(void* address) {
+  Dl_info info{};
+  if (::dladdr(address, &info) == 0) return fmt::format("{}", fmt::ptr(address));
+  if (info.dli_sname == nullptr) {
+    const auto offset = static_cast<const char*>(address) - static_cast<const char*>(info.dli_fbase);
+    return fmt::format("{} + {:#x}", info.dli_fname, offset);
+  }
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? plain.get() : info.dli_sname;
 }
 
 }  // namespace
@@ -47,6 +78,29 @@ void answer_where_are_you() {
   action.sa_handler = say_where;
   action.sa_flags = SA_RESTART;
   ::sigaction(kWhereAreYou, &action, nullptr);
+}
+
+std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds limits) {
+  InterruptedStack::get_ready();
+  other_taken = false;
+  struct sigaction action {};
+  action.sa_handler = take_other_stack;
+  action.sa_flags = SA_RESTART;
+  struct sigaction before {};
+  if (::sigaction(kWhereAreYou, &action, &before) != 0) return "(not known)";
+  if (::pthread_kill(thread, kWhereAreYou) != 0) {
+    ::sigaction(kWhereAreYou, &before, nullptr);
+    return "(not known)";
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limits;
+  while (!other_taken) {
+    if (std::chrono::steady_clock::now() > deadline) return "(the thread does not answer)";
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ::sigaction(kWhereAreYou, &before, nullptr);
+  std::string text;
+  for (void* frame : stack_of_other.frames()) text += fmt::format("  {}\n", function_at(frame));
+  return text;
 }
 
 }  // namespace lockstep

@@ -1,14 +1,18 @@
-// The signal by which a launcher requests a stack trace from a process that does not end, and the handler that prints
-// it.
+// Stack traces by a signal, without a debugger: of a process that does not end, for its launcher, and of another thread
+// of this process.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <span>
+#include <string>
 
 namespace lockstep {
 
-/// SIGURG, because programs without a handler ignore it.
+/// The signal that requests a stack trace: SIGURG, because programs without a handler ignore it.
 inline constexpr int kWhereAreYou = SIGURG;
 
 /// Installs the handler: on that signal, this process prints the stack of its main thread to stderr, innermost function
@@ -32,5 +36,11 @@ class InterruptedStack {
   std::array<void*, 64> all_{};
   int count_ = 0;
 };
+
+/// The functions on the stack of `thread`, innermost first, one per line; or the reason why they are not known: it did
+/// not answer within `limits`, for example because it is blocked in the kernel. Interrupts it with kWhereAreYou, whose
+/// action is restored afterwards, unless the thread did not answer and may still do so. One call at a time; not for the
+/// calling thread.
+std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds limits);
 
 }  // namespace lockstep

@@ -1,15 +1,18 @@
-// The mapping of a rank's status page, the table of group names, and its reader: a read of the file, without mmap.
+// The mapping of a rank's status page, the table of group names, and its reader: a read of the file, without mmap; and
+// sentences about a rank's progress: its completed step, and the collective that it is in or has finished.
 #include <lockstep/base/log.h>
 #include <lockstep/base/status_page.h>
 #include <lockstep/base/unique_fd.h>
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 namespace lockstep {
 namespace {
@@ -27,6 +30,31 @@ void* map_file(const std::filesystem::path& path, std::size_t bytes) noexcept {
 void* map_own_memory(std::size_t bytes) noexcept {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
+}
+
+std::string describe(const CollectiveMark& mark) {
+  return mark.group.empty() ? fmt::format("{} {}", mark.op, mark.number)
+                            : fmt::format("{} {} of group \"{}\"", mark.op, mark.number, mark.group);
+}
+
+std::string describe_step(const RankProgress& progress) {
+  if (progress.step) return fmt::format("had completed step {}", *progress.step);
+  if (progress.backwards == 0) return "";
+  return fmt::format("had completed {} backward pass{}", progress.backwards, progress.backwards == 1 ? "" : "es");
+}
+
+std::string describe_collective(const RankProgress& progress) {
+  if (!progress.begun) return "";
+  if (progress.begun == progress.ended) return fmt::format("had finished {}", describe(*progress.begun));
+  const double seconds = static_cast<double>(progress.since_begun.count()) / 1000.0;
+  auto text = fmt::format("was in {}, which it began {:.1f} s before", describe(*progress.begun), seconds);
+  // Several collectives may be in progress.
+  if (progress.ended) text += fmt::format(" (the last that ended: {})", describe(*progress.ended));
+  return text;
+}
+
+auto place_of(const RankProgress& progress) {
+  return std::tie(progress.step, progress.backwards, progress.begun, progress.ended);
 }
 
 }  // namespace
@@ -99,5 +127,13 @@ std::optional<RankProgress> read_status_page(const std::filesystem::path& file, 
   if (page.magic.load() != StatusPage::kMagic) return std::nullopt;
   return StatusPage::read(page, until);
 }
+
+std::string describe(const RankProgress& progress) {
+  const std::string step = describe_step(progress);
+  const std::string collective = describe_collective(progress);
+  return step + (step.empty() || collective.empty() ? "" : " and ") + collective;
+}
+
+bool same_place(const RankProgress& one, const RankProgress& other) { return place_of(one) == place_of(other); }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// The status page of a rank: its progress in one page of a mapped file, which can be read after the rank has died.
+// The status page of a rank: its progress in one page of a mapped file, which can be read after the rank has died; and
+// that progress as text.
 //
 // The kernel keeps the last writes of a process in the file, even when the process is killed. Writing is a few plain
 // stores: no system call, no lock. An operation (collective, group, and sequence number) is packed into one integer, so
@@ -135,5 +136,12 @@ class StatusPage {
 /// The content of the page in `file`; nullopt when there is no page. `since_begun` is the time from the last begin() to
 /// `until`.
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
+
+/// A predicate for the subject "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began
+/// 4.2 s before". Empty when no progress was recorded.
+std::string describe(const RankProgress& progress);
+
+/// Whether two ranks are at the same step and collective; times are ignored.
+bool same_place(const RankProgress& one, const RankProgress& other);
 
 }  // namespace lockstep

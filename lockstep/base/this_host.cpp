@@ -1,7 +1,9 @@
-// The host name, and a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID).
+// The host name, a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID), and
+// the CPUs in the affinity mask.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/this_host.h>
 
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +36,12 @@ std::string host_identity() {
   if (auto given = given_host_identity(); !given.empty()) return given;
   const auto of = [](const char* file) { return namespace_id(file).value_or("none"); };
   return boot_id() + "/" + of("/proc/self/ns/net") + "/" + of("/proc/self/ns/user");
+}
+
+int usable_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The name and the identity of this machine.
+// The name and the identity of this machine, and the CPUs of it that this process may use.
 #pragma once
 
 #include <optional>
@@ -25,5 +25,8 @@ std::string given_host_identity();
 /// socket whose name belongs to the network namespace, and whose ends must be of one user; containers that differ only
 /// in their IPC, mount or PID namespaces can share memory.
 std::string host_identity();
+
+/// The CPUs in this process's affinity mask; 1 when that cannot be read.
+int usable_cpus();
 
 }  // namespace lockstep

@@ -3,7 +3,6 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
-#include <lockstep/base/text_lines.h>
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/mark.h>

@@ -5,7 +5,6 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/text.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/backends.h>

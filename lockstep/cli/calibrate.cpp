@@ -2,12 +2,11 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/plan/cluster.h>
 #include <lockstep/plan/measure/measure.h>
-#include <lockstep/plan/measure/spread.h>
 #include <lockstep/train/modes/forward.h>
 
 #include <fmt/format.h>

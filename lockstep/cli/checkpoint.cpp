@@ -1,7 +1,7 @@
 // `lockstep checkpoint`: shows checkpoints, merges sharded ones into one file, and reshards them.
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>

@@ -4,7 +4,7 @@
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/world/world.h>

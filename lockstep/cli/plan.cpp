@@ -4,7 +4,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/models/gpt.h>

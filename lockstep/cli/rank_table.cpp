@@ -2,7 +2,6 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/rank_table.h>

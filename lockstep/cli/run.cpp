@@ -1,7 +1,7 @@
 // `lockstep run` and `lockstep launch`: start the ranks of a job on this machine, or this node's part of one on
 // several.
 #include <lockstep/base/error.h>
-#include <lockstep/base/spawn.h>
+#include <lockstep/base/process.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>

@@ -4,10 +4,9 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cluster/elastic/node_status.h>
-#include <lockstep/cluster/etcd/address.h>
+#include <lockstep/cluster/etcd/client.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/net/certificates/peer_tls.h>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/c10d_store_host.h>
-#include <lockstep/comm/meet/listening_store.h>
+#include <lockstep/comm/meet/stores.h>
 #include <lockstep/store/listen.h>
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/failure.h>
 

@@ -1,7 +1,7 @@
 // Values of flags of `lockstep run` that are lists or have names: local ranks, signals, the number of processes.
 #pragma once
 
-#include <lockstep/base/usable_cpus.h>
+#include <lockstep/base/this_host.h>
 
 #include <set>
 #include <string>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/output/log_folder.h>
+#include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/supervise.h>

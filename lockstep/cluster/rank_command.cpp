@@ -1,6 +1,6 @@
 // The words of a rank's command: Python before scripts and modules, --local-rank, and ${local_rank} replaced.
 #include <lockstep/base/error.h>
-#include <lockstep/base/spawn.h>
+#include <lockstep/base/process.h>
 #include <lockstep/cluster/rank_command.h>
 
 #include <fmt/core.h>

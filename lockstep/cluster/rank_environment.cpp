@@ -1,7 +1,7 @@
 // A rank's variables: torchrun's identity, defaults for threads and malloc, and Lockstep's store, service and files.
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/output/log_folder.h>
+#include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/world/start.h>
 

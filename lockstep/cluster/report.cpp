@@ -1,5 +1,5 @@
 // The rules of blame (which rank failed first and why), the exit code of the job, and the text of its report.
-#include <lockstep/base/progress_text.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/cluster/report.h>
 
 #include <fmt/core.h>

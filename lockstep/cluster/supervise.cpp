@@ -1,7 +1,7 @@
 // The launcher's poll loop over ranks: output, ends, signals, helpers, replacements in place, and strays at the end.
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/memory_kills.h>
-#include <lockstep/base/usable_cpus.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/helper.h>

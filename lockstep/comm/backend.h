@@ -10,7 +10,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/reduction/network_reduction.h>
-#include <lockstep/net/certificates/peer_tls.h>
+#include <lockstep/net/certificates/connection_security.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>

@@ -3,8 +3,7 @@
 
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/comm/device/choose.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/work_states.h>
 

@@ -25,7 +25,7 @@ std::string known_backend(std::string name, ErrorKind kind, std::string_view whe
        did_you_mean(name, choices));
 }
 
-std::optional<std::chrono::milliseconds> seconds(const Environment& environment, std::string_view name) {
+std::optional<std::chrono::milliseconds> seconds_in(const Environment& environment, std::string_view name) {
   const auto text = find(environment, name);
   if (!text) return std::nullopt;
   constexpr double kLongest = 365.0 * 24 * 3600;
@@ -48,9 +48,9 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
   if (const auto name = find(environment, "LOCKSTEP_BACKEND")) {
     options.backend = known_backend(*name, ErrorKind::environment, "LOCKSTEP_BACKEND");
   }
-  options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
-  options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
-  options.host_timeout = seconds(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
+  options.timeout = seconds_in(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
+  options.start_timeout = seconds_in(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
+  options.host_timeout = seconds_in(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
   options.check_collectives =
       zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_collectives);
   options.encrypt = zero_or_one(environment, "LOCKSTEP_ENCRYPT").value_or(options.encrypt) || options.backend == "tls";

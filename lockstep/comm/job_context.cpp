@@ -1,10 +1,10 @@
 // The job in the store: the keys under which ranks publish failures, delays and traces, and the search for causes.
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/comm/job_context.h>
 
 #include <lockstep/base/log.h>
-#include <lockstep/base/progress_text.h>
 #include <lockstep/base/stack_signal.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>

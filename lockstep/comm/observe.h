@@ -1,4 +1,5 @@
-// The observation of a job's collectives: when each began and when this rank had its result.
+// The observation of a job's collectives: when each began and when this rank had its result; and the difference between
+// the clocks of ranks, which may be on machines that were started at different times.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -41,5 +42,22 @@ class CollectiveObserver {
 
 /// Whether there is an observer of the group's job in this process.
 bool is_observed(const Group& group);
+
+struct ClockOffset {
+  std::chrono::nanoseconds
+      to_rank_0{};  ///< what to add to a time of this rank's std::chrono::steady_clock to get rank 0's
+  std::chrono::nanoseconds accuracy{};  ///< the true difference is at most this much more or less
+};
+
+/// The result of one exchange: this rank sent its request and received the reply at these times of its clock, and the
+/// reply holds rank 0's time.
+ClockOffset offset_from(std::chrono::nanoseconds asked, std::chrono::nanoseconds told,
+                        std::chrono::nanoseconds answered);
+
+/// A collective. Each rank in turn requests the time of rank 0 several times. In the exchange with the shortest round
+/// trip, rank 0 read its clock between request and reply, so the middle of these two times is exact to half of the time
+/// between them (Cristian, "Probabilistic clock synchronization", 1989). A difference that is not larger than this is
+/// 0: ranks of one machine have one clock. Takes some round trips for each rank.
+ClockOffset clock_offset(const Group& group);
 
 }  // namespace lockstep

@@ -4,9 +4,8 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/data/cifar10.h>
 #include <lockstep/data/format.h>
-#include <lockstep/data/mnist.h>
+#include <lockstep/data/picture_sets.h>
 #include <lockstep/data/pictures.h>
 
 #include <fmt/ranges.h>

@@ -2,9 +2,8 @@
 // of ten records; files in a folder without its marker are never overwritten.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/data/cifar10.h>
 #include <lockstep/data/format.h>
-#include <lockstep/data/mnist.h>
+#include <lockstep/data/picture_sets.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/synthetic_pictures.h>

@@ -1,5 +1,5 @@
 // JSON of the doctor's facts about ranks, links and names, and look-ups among the ranks of a job.
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/doctor/facts.h>
 
 #include <fmt/format.h>

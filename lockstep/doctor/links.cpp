@@ -1,6 +1,6 @@
 // The probe server of a host, and the client that connects to those of other hosts.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/doctor/links.h>
 
 #include <fmt/format.h>

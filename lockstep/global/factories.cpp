@@ -1,7 +1,7 @@
 // Global tensors from values: constants are made part by part, random numbers in full on every rank and then cut.
 #include <lockstep/base/error.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/factories.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
 

@@ -2,12 +2,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/mesh_state.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>

@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/dispatch/operator_scope.h>
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>

@@ -1,14 +1,13 @@
-// The mesh: a subgroup for each line of ranks, interned placements, the cache of plans, and the trace of operators.
+// The mesh: a subgroup for each line of ranks, interned placements, the cache of plans, and the trace of operators. The
+// ambient mesh: that of the thread's scope, else of its last operator, else the last one made in the process.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group_impl.h>
-#include <lockstep/global/dispatch/ambient_mesh.h>
-#include <lockstep/global/dispatch/gathered.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
-#include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/registration.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/mesh_state.h>
+#include <lockstep/global/placement.h>
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -18,9 +17,11 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace lockstep {
 namespace global {
@@ -133,6 +134,38 @@ const Sharding* MeshState::intern(const Placements& placements) {
     found = std::make_unique<Sharding>(Sharding{.placements = placements, .replicated = all});
   }
   return found.get();
+}
+
+namespace {
+
+std::mutex last_made_mutex;
+std::weak_ptr<MeshState> last_made;
+thread_local std::weak_ptr<MeshState> last_used;
+thread_local const MeshState* last_used_address = nullptr;
+thread_local std::shared_ptr<MeshState> scoped;
+
+}  // namespace
+
+void set_ambient_mesh(const std::shared_ptr<MeshState>& mesh) {
+  const std::lock_guard lock(last_made_mutex);
+  last_made = mesh;
+}
+
+void work_with(const std::shared_ptr<MeshState>& mesh) {
+  if (mesh.get() == last_used_address && !last_used.expired()) return;
+  last_used = mesh;
+  last_used_address = mesh.get();
+}
+
+std::shared_ptr<MeshState> ambient_mesh() {
+  if (scoped) return scoped;
+  if (auto mesh = last_used.lock()) return mesh;
+  const std::lock_guard lock(last_made_mutex);
+  return last_made.lock();
+}
+
+std::shared_ptr<MeshState> exchange_scoped_mesh(std::shared_ptr<MeshState> mesh) {
+  return std::exchange(scoped, std::move(mesh));
 }
 
 }  // namespace global

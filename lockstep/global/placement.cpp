@@ -1,7 +1,10 @@
-// Placements as text, read in several notations: Shard(0) or S0, Replicate() or R, and OneFlow's split and broadcast.
+// Placements as text, read in several notations: Shard(0) or S0, Replicate() or R, and OneFlow's split and broadcast;
+// the arithmetic of even splits, whose parts differ by one row at most, nested over the axes of a mesh; and
+// transitions.
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 
 #include <fmt/format.h>
 
@@ -140,3 +143,127 @@ Placements parse_placements(std::string_view text) {
 }
 
 }  // namespace lockstep
+
+namespace lockstep::global {
+
+Part part_of(std::int64_t size, int parts, int index) {
+  const std::int64_t each = size / parts;
+  const std::int64_t larger = size % parts;
+  return {.begin = index * each + std::min<std::int64_t>(index, larger), .size = each + (index < larger ? 1 : 0)};
+}
+
+Part part_of(std::int64_t size, std::int64_t dim, const Placements& placements, std::span<const int> mesh_sizes,
+             std::span<const int> coordinate) {
+  Part part{.begin = 0, .size = size};
+  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+    if (!placements[axis].is_shard(dim)) continue;
+    const Part inner = part_of(part.size, mesh_sizes[axis], coordinate[axis]);
+    part = {.begin = part.begin + inner.begin, .size = inner.size};
+  }
+  return part;
+}
+
+std::vector<int> coordinate_of(int rank, std::span<const int> mesh_sizes) {
+  std::vector<int> coordinate(mesh_sizes.size());
+  for (std::size_t axis = mesh_sizes.size(); axis-- > 0;) {
+    coordinate[axis] = rank % mesh_sizes[axis];
+    rank /= mesh_sizes[axis];
+  }
+  return coordinate;
+}
+
+std::vector<std::int64_t> local_sizes(std::span<const std::int64_t> sizes, const Placements& placements,
+                                      std::span<const int> mesh_sizes, std::span<const int> coordinate) {
+  std::vector<std::int64_t> local(sizes.begin(), sizes.end());
+  for (std::size_t dim = 0; dim < local.size(); ++dim) {
+    local[dim] = part_of(local[dim], static_cast<std::int64_t>(dim), placements, mesh_sizes, coordinate).size;
+  }
+  return local;
+}
+
+namespace {
+
+class SplitWay {
+ public:
+  SplitWay(Placements from, const Placements& to) : now_(std::move(from)), to_(to) {}
+
+  std::vector<Step> steps() && {
+    reduce_where_possible();
+    release_shards();
+    arrive();
+    return std::move(steps_);
+  }
+
+ private:
+  void step(std::size_t axis, const Placement& to) {
+    if (now_[axis] == to) return;
+    steps_.push_back({.axis = axis, .from = now_[axis], .to = to});
+    now_[axis] = to;
+  }
+
+  /// Whether `axis` may now shard the dimension of its goal: all earlier axes that will shard that dimension already
+  /// do, and no later axis does.
+  bool may_shard(std::size_t axis) const {
+    const auto dim = to_[axis].dim;
+    for (std::size_t other = 0; other < now_.size(); ++other) {
+      const bool should = other < axis && to_[other].is_shard(dim);
+      if (other != axis && now_[other].is_shard(dim) != should) return false;
+    }
+    return true;
+  }
+
+  /// First the reductions whose result is already the goal, while tensors are small.
+  void reduce_where_possible() {
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) {
+      if (!now_[axis].is_partial() || now_[axis] == to_[axis]) continue;
+      if (!to_[axis].is_shard()) {
+        step(axis, Replicate());
+      } else if (may_shard(axis)) {
+        step(axis, to_[axis]);
+      }
+    }
+  }
+
+  /// Whether `axis` shards a dimension whose sharding will change on `axis` or on an earlier axis.
+  bool must_release(std::size_t axis) const {
+    const auto dim = now_[axis].dim;
+    for (std::size_t outer = 0; outer <= axis; ++outer) {
+      if (now_[outer].is_shard(dim) != to_[outer].is_shard(dim)) return true;
+    }
+    return false;
+  }
+
+  void release_shards() {
+    std::vector<bool> release(now_.size());
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) release[axis] = now_[axis].is_shard() && must_release(axis);
+    for (std::size_t axis = now_.size(); axis-- > 0;) {
+      if (!release[axis]) continue;
+      const bool directly = to_[axis].is_shard() && to_[axis] != now_[axis] && may_shard(axis);
+      step(axis, directly ? to_[axis] : Replicate());
+    }
+  }
+
+  void arrive() {
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) {
+      if (now_[axis].is_partial() && to_[axis].is_partial() && now_[axis] != to_[axis]) step(axis, Replicate());
+      step(axis, to_[axis]);
+    }
+  }
+
+  Placements now_;
+  const Placements& to_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+std::vector<Step> transitions(const Placements& from, const Placements& to) { return SplitWay(from, to).steps(); }
+
+double traffic(const Placement& from, const Placement& to, double bytes, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (from == to || from.is_replicate()) return 0;
+  if (from.is_partial()) return to.is_shard() ? bytes * others : 2 * bytes * others;
+  return to.is_shard() ? bytes * others / ranks : bytes * others;
+}
+
+}  // namespace lockstep::global

@@ -4,9 +4,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/operator_scope.h>
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/tensor_state.h>
-#include <lockstep/global/transitions.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -2,7 +2,7 @@
 #include <lockstep/compat/fused_updates.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/kernels/optimizer_update.h>
-#include <lockstep/kernels/recorded_update.h>
+#include <lockstep/kernels/step_graph.h>
 
 #include <torch/torch.h>
 

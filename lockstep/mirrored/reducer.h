@@ -16,13 +16,13 @@
 // they continue; if only some did, all ranks throw, and are synchronized again.
 //
 // Gradients of sparse embeddings are in no bucket: their rows are exchanged at the end of the round, while the last
-// buckets are reduced (sparse_exchange.h).
+// buckets are reduced (sparse_gradient.h).
 #pragma once
 
 #include <lockstep/mirrored/gradient_buckets.h>
 #include <lockstep/mirrored/gradient_hook.h>
 #include <lockstep/mirrored/replica.h>
-#include <lockstep/mirrored/sparse_exchange.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 // LeNet-5 (LeCun et al. 1998, "Gradient-based learning applied to document recognition") in its present-day form.
 #include <lockstep/base/error.h>
-#include <lockstep/models/picture_model.h>
+#include <lockstep/models/picture_models.h>
 
 #include <torch/torch.h>
 

@@ -1,8 +1,7 @@
 // Linear layers of given widths with ReLU between them, over flattened input.
-#include <lockstep/models/mlp.h>
+#include <lockstep/models/picture_models.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/models/picture_model.h>
 
 #include <fmt/ranges.h>
 

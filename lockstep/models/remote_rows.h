@@ -34,7 +34,7 @@ struct RowGradients {
 
 /// The data of a table without rows in the module. It is shared with hooks of graphs that may outlive the module.
 struct RemoteRows {
-  std::uint64_t seed = 0;  ///< of the first values (rows/initial_row.h)
+  std::uint64_t seed = 0;  ///< of the first values (rows/row_rule.h)
   std::string name = "table";
   std::shared_ptr<RowHome> home{};  ///< must be set before the first forward pass
   at::Tensor gradients{};           ///< sparse, of the whole table; undefined: there were none

@@ -2,7 +2,7 @@
 // hook. A thread-local flag during construction decides which.
 #include <lockstep/base/error.h>
 #include <lockstep/models/remote_rows.h>
-#include <lockstep/rows/initial_row.h>
+#include <lockstep/rows/row_rule.h>
 
 #include <ATen/Parallel.h>
 

@@ -1,7 +1,7 @@
 // VGG11: convolutions followed by wide linear layers, which hold most of the parameters (Simonyan and Zisserman 2014,
 // arXiv:1409.1556, configuration A).
 #include <lockstep/base/error.h>
-#include <lockstep/models/picture_model.h>
+#include <lockstep/models/picture_models.h>
 
 #include <torch/torch.h>
 

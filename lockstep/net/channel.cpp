@@ -3,23 +3,73 @@
 #include <lockstep/base/text.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/reasons.h>
-#include <lockstep/net/stream.h>
 
 #include <fcntl.h>
-
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/detect_ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <boost/beast/websocket/teardown.hpp>
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace lockstep::net {
+
+/// A byte stream over TCP, plain or with TLS, as one type, so that code that uses it is compiled once. Satisfies Asio's
+/// requirements of an asynchronous stream. Not movable, not copyable.
+class Stream {
+ public:
+  using executor_type = boost::beast::tcp_stream::executor_type;
+  using Tls = boost::asio::ssl::stream<boost::beast::tcp_stream&>;
+
+  explicit Stream(boost::asio::ip::tcp::socket socket) : tcp_(std::move(socket)) {}
+
+  executor_type get_executor() { return tcp_.get_executor(); }
+  boost::beast::tcp_stream& tcp() { return tcp_; }
+
+  /// Switches the stream to TLS; the caller then runs the handshake. `context` must outlive the stream.
+  Tls& secure(boost::asio::ssl::context& context) { return tls_.emplace(tcp_, context); }
+  std::optional<Tls>& tls() { return tls_; }
+
+  template <typename Buffers, typename Handler>
+  auto async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) return tls_->async_read_some(buffers, std::forward<Handler>(handler));
+    return tcp_.async_read_some(buffers, std::forward<Handler>(handler));
+  }
+
+  template <typename Buffers, typename Handler>
+  auto async_write_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) return tls_->async_write_some(buffers, std::forward<Handler>(handler));
+    return tcp_.async_write_some(buffers, std::forward<Handler>(handler));
+  }
+
+ private:
+  boost::beast::tcp_stream tcp_;
+  std::optional<Tls> tls_;
+};
+
+/// Customization points of Beast: they close the TCP connection when a WebSocket ends.
+inline void beast_close_socket(Stream& stream) { stream.tcp().close(); }
+
+template <typename Handler>
+void async_teardown(boost::beast::role_type, Stream& stream, Handler&& handler) {
+  stream.tcp().close();
+  boost::asio::post(stream.get_executor(),
+                    [handler = std::forward<Handler>(handler)]() mutable { handler(boost::system::error_code{}); });
+}
+
 namespace {
 
 namespace asio = boost::asio;
@@ -301,6 +351,12 @@ void Channel::close() noexcept {
   ErrorCode ignored;
   state_->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   state_->tcp().close();
+}
+
+Awaitable<void> sleep(boost::asio::steady_timer& timer, std::chrono::milliseconds time) {
+  boost::system::error_code woken;
+  timer.expires_after(time);
+  co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, woken));
 }
 
 }  // namespace lockstep::net

@@ -1,4 +1,5 @@
-// One TCP connection with HTTP or, after an upgrade, WebSocket messages; plain or through TLS.
+// One TCP connection with HTTP or, after an upgrade, WebSocket messages; plain or through TLS. And a sleep for the
+// coroutines that use it.
 #pragma once
 
 #include <lockstep/net/http_response.h>
@@ -9,8 +10,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -107,5 +110,13 @@ class Channel {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// For co_spawn: the thread that runs the context gets what the coroutine throws.
+inline void rethrow(const std::exception_ptr& error) {
+  if (error) std::rethrow_exception(error);
+}
+
+/// Returns after `time`, or as soon as other code cancels or sets `timer`; the caller cannot distinguish these cases.
+Awaitable<void> sleep(boost::asio::steady_timer& timer, std::chrono::milliseconds time);
 
 }  // namespace lockstep::net

@@ -1,6 +1,6 @@
 // A coroutine that sleeps for an interval, calls a function, and repeats.
+#include <lockstep/net/channel.h>
 #include <lockstep/net/periodic_task.h>
-#include <lockstep/net/sleep.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

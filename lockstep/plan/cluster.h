@@ -1,16 +1,45 @@
-// The cluster that a plan is made for: nodes with devices, and links. Read from YAML; no hardware is needed. Pure.
+// The cluster that a plan is made for: nodes with devices, and links, in quantities with units (seconds, bytes, ...).
+// Read from YAML; no hardware is needed. And several measurements of one cluster: the median of each number, and its
+// spread. Pure.
 #pragma once
 
 #include <lockstep/base/config.h>
 #include <lockstep/base/foreign_words.h>
-#include <lockstep/plan/units.h>
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::plan {
+
+/// A number of one unit, so that different units cannot be mixed. Sums and comparisons stay within it; products with
+/// plain numbers keep it.
+template <typename Unit>
+struct Quantity {
+  double value = 0;
+
+  constexpr Quantity& operator+=(Quantity other) { return value += other.value, *this; }
+  constexpr Quantity& operator-=(Quantity other) { return value -= other.value, *this; }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
+  friend constexpr Quantity operator*(Quantity a, double factor) { return {a.value * factor}; }
+  friend constexpr Quantity operator*(double factor, Quantity a) { return {a.value * factor}; }
+  friend constexpr Quantity operator/(Quantity a, double divisor) { return {a.value / divisor}; }
+  friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
+  friend constexpr auto operator<=>(Quantity, Quantity) = default;  // NOLINT(modernize-use-nullptr): a slip of clang 14
+};
+
+using Seconds = Quantity<struct UnitOfTime>;
+using Bytes = Quantity<struct UnitOfData>;
+using Flops = Quantity<struct UnitOfWork>;  ///< floating point operations; a multiplication with an addition is two
+using BytesPerSecond = Quantity<struct UnitOfBandwidth>;
+using FlopsPerSecond = Quantity<struct UnitOfSpeed>;
+
+constexpr Seconds operator/(Bytes bytes, BytesPerSecond rate) { return {bytes.value / rate.value}; }
+constexpr Seconds operator/(Flops work, FlopsPerSecond rate) { return {work.value / rate.value}; }
 
 struct Device {
   FlopsPerSecond matmul{50e9};  ///< measured rate of matrix products
@@ -75,5 +104,30 @@ Cluster scaled(Cluster cluster, const WhatIf& what_if);
 /// The cluster for another number of devices: as many equal nodes as are needed, or one smaller node if the devices fit
 /// into one. Error(invalid_argument) if the devices do not fill complete nodes.
 Cluster resized(Cluster cluster, int devices);
+
+/// One number of the description, as in its YAML: "device.matmul_flops".
+struct NumberSpread {
+  std::string name;
+  double middle = 0;  ///< the median
+  double spread = 0;  ///< the largest minus the smallest, as a fraction of the median
+};
+
+struct RepeatedMeasurement {
+  Cluster cluster;  ///< with the medians
+  std::vector<NumberSpread> numbers;
+};
+
+/// Measurements that differ by more than this fraction were disturbed.
+inline constexpr double kQuietSpread = 0.25;
+
+/// `measured` has at least one cluster; all describe the same devices. The overlap's spread is absolute, as the overlap
+/// is itself a fraction.
+RepeatedMeasurement middle_of(const std::vector<Cluster>& measured);
+
+/// "# Spread of 3 measurements, (largest - smallest) / median: ..." as comments for the YAML file.
+std::string spread_comment(const RepeatedMeasurement& measurement, std::size_t times);
+
+/// The numbers that differ too much, with advice; empty when the machine was idle.
+std::string disturbance(const RepeatedMeasurement& measurement);
 
 }  // namespace lockstep::plan

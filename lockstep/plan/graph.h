@@ -1,7 +1,7 @@
-// The planner's graph of one training step: operators, the values between them, and the modules they belong to. Pure.
+// The planner's graph of one training step: operators, the values between them, the modules to which operators and
+// optimizer state are attributed, and the user's strategies of operators. Pure.
 #pragma once
 
-#include <lockstep/global/module_of_operator.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/rules/op_call.h>
 
@@ -14,6 +14,8 @@
 
 namespace lockstep::plan {
 
+using global::common_module;
+using global::joining_module;
 using global::OpCall;
 using global::OperatorStrategy;
 using global::owner_of;
@@ -55,5 +57,31 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
 };
+
+/// An operator of forward that can have a strategy.
+struct NamedOperator {
+  std::string name;  ///< "blocks.0.softmax"; of an operator with weights, that of its module
+  std::size_t node = 0;
+  bool of_weights = false;
+};
+
+/// The operators in the order of execution. Views are not among them, because they follow the tensor that they show;
+/// neither are operators without a sharding rule.
+std::vector<NamedOperator> named_operators(const Graph& graph);
+
+/// An operator with its strategy.
+struct GivenStrategy {
+  OpCall call;
+  std::shared_ptr<const OperatorStrategy> strategy;
+};
+
+/// Gives each operator the first strategy that fits it, and returns the operators with a strategy, equal ones once.
+std::vector<GivenStrategy> give_strategies(Graph& graph, const global::OperatorStrategies& strategies);
+
+/// Attributes the operators of the optimizer phase. Operators that are connected by the values they use update one
+/// parameter: they get its module, and optimizer state among these values gets its name. Operators connected to several
+/// parameters (a common norm) are left unchanged. So are nodes before `first`: work on gradients before the update,
+/// such as clipping, connects all parameters.
+void attribute_optimizer(Graph& graph, std::size_t first = 0);
 
 }  // namespace lockstep::plan

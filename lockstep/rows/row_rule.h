@@ -1,5 +1,6 @@
-// Update rules of optimizers for rows of tables: each number is updated independently, with its own state. Rows that a
-// step does not touch, and their state, stay unchanged.
+// The numbers in rows of tables: their first values, as a pure function, so that a row can be made on any machine when
+// it is first needed; and the update rules of optimizers: each number is updated independently, with its own state.
+// Rows that a step does not touch, and their state, stay unchanged.
 //
 // In the formulas g is the gradient (plus weight_decay w, if that is not 0) and t the number of the step, from 1:
 //   sgd        w -= lr g
@@ -60,5 +61,14 @@ struct RowPlace {
 };
 
 void apply(const RowUpdate& update, const float* gradients, const RowPlace& place, std::size_t count);
+
+/// Writes row `row` of the table with this seed: numbers with mean 0 and the given deviation, nearly normal (the sum of
+/// twelve uniform numbers: at most 6 deviations from 0). The same on every machine: it adds only integers, and rounds
+/// one product in double to float32.
+void initial_row(std::uint64_t seed, std::int64_t row, double deviation, std::span<float> numbers);
+
+/// A well mixed function of 64 bits, one to one: the last step of Steele et al.'s SplitMix ("Fast Splittable
+/// Pseudorandom Number Generators", OOPSLA 2014).
+std::uint64_t mixed(std::uint64_t bits);
 
 }  // namespace lockstep::rows

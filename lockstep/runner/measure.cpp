@@ -3,9 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/writable_file.h>
 #include <lockstep/cluster/failure.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/runner/measure.h>
 #include <lockstep/runner/prediction_lines.h>
 #include <lockstep/runner/run_program.h>

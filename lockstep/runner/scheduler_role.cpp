@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/elastic/stay.h>
-#include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/membership/service/server.h>

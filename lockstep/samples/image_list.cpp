@@ -2,12 +2,11 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/text.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture.h>
-#include <lockstep/samples/balanced.h>
+#include <lockstep/data/files/text_files.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

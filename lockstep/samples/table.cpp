@@ -2,13 +2,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
+#include <lockstep/data/files/reports.h>
+#include <lockstep/data/files/text_files.h>
 #include <lockstep/data/random.h>
-#include <lockstep/samples/balanced.h>
+#include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/table_cells.h>

@@ -69,7 +69,7 @@ struct TableOptions {
   std::string unknown = "fail";   ///< a category that the training data does not have: fail, or zeros
   std::int64_t folds = 0;         ///< parts of the training file, of which one evaluates; 0: `eval` does
   std::int64_t fold = 0;          ///< which part, from 0
-  std::string sampling = "each";  ///< each or balanced (balanced.h)
+  std::string sampling = "each";  ///< each or balanced (changed_dataset.h)
   std::string on_error = "fail";  ///< fail or skip
   std::vector<std::string> keys;  ///< columns that predictions have beside them (Dataset::known_as)
 

@@ -1,13 +1,12 @@
 // Readers of token shards that can resume: binary files at a token number, text and JSON lines at a byte and a token.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/data/files/bad_items.h>
-#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
+#include <lockstep/data/files/reports.h>
+#include <lockstep/data/files/text_files.h>
 #include <lockstep/data/files/token_file.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 
 #include <ATen/ATen.h>
 

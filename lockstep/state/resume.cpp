@@ -1,6 +1,6 @@
 // Reading a state from memory or files by boxes; the choice of a checkpoint by rank 0, and its tensors on all ranks.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/resume.h>

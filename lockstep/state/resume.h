@@ -4,7 +4,7 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/state/named_tensors.h>
-#include <lockstep/state/sharded/shard_reader.h>
+#include <lockstep/state/sharded/load.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // Strict parsers and printers of text: headers of safetensors files, and indexes of weights in several files.
 #include <lockstep/base/error.h>
-#include <lockstep/base/strict_json.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/text.h>
 #include <lockstep/state/safetensors_header.h>
 

@@ -1,6 +1,6 @@
 // Reading and verification of checkpoints: sharded folders by their checksums, single files as an index of one shard.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>

@@ -17,7 +17,7 @@
 
 #include <lockstep/state/named_tensors.h>
 #include <lockstep/state/sharded/index.h>
-#include <lockstep/state/sharded/shard_reader.h>
+#include <lockstep/state/sharded/load.h>
 
 #include <cstdint>
 #include <filesystem>

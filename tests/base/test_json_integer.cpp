@@ -1,4 +1,4 @@
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <lockstep/base/memory_kills.h>
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/temporary_folder.h>
 
 #include <gtest/gtest.h>

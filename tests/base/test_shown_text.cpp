@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
-#include <lockstep/base/json_integer.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 

@@ -3,7 +3,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/flag_values.h>
-#include <lockstep/cluster/output/console_sink.h>
 #include <lockstep/cluster/output/rank_stream.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/stray_processes.h>

@@ -5,7 +5,6 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/output/log_folder.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/output/rank_stream.h>
 #include <lockstep/cluster/rank_command.h>

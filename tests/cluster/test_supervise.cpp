@@ -1,7 +1,7 @@
 // The launcher's loop with real processes as ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/base/usable_cpus.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/supervise.h>
 
 #include "cluster/probe.h"

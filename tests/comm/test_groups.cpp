@@ -1,5 +1,4 @@
 // Groups, messages and asynchronous work: who is who, and in which order things happen.
-#include <lockstep/comm/clock_offset.h>
 #include <lockstep/comm/observe.h>
 
 #include "comm/suite.h"

@@ -1,6 +1,6 @@
 // Whatever bytes are taken for a CSV file, each row is read or is an Error, and the reader comes to the end.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/text_files.h>
 
 #include <cstddef>
 #include <cstdint>

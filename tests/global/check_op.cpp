@@ -2,8 +2,8 @@
 
 #include "placed.h"
 
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

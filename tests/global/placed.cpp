@@ -1,6 +1,6 @@
 #include "placed.h"
 
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>

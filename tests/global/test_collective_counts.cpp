@@ -2,7 +2,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/models/gpt.h>
-#include <lockstep/models/mlp.h>
+#include <lockstep/models/picture_models.h>
 
 #include "support/ranks.h"
 

@@ -2,7 +2,7 @@
 // numbers stay the same to the last bit.
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/models/mlp.h>
+#include <lockstep/models/picture_models.h>
 
 #include "support/ranks.h"
 

@@ -1,6 +1,6 @@
 // From every way to lie to every other.
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 
 #include "placed.h"
 #include "rules/all_placements.h"

@@ -1,7 +1,6 @@
 // Whole models, trained by plans written by hand, are on a mesh what they are on one device.
 #include <lockstep/models/gpt.h>
-#include <lockstep/models/mlp.h>
-#include <lockstep/models/resnet.h>
+#include <lockstep/models/picture_models.h>
 
 #include "support/devices.h"
 #include "support/ranks.h"

@@ -2,7 +2,7 @@
 // form is called directly, as `update` itself takes them on devices only.
 #include <lockstep/compat/fused_updates.h>
 #include <lockstep/kernels/optimizer_update.h>
-#include <lockstep/kernels/recorded_update.h>
+#include <lockstep/kernels/step_graph.h>
 
 #include <torch/torch.h>
 

@@ -1,9 +1,8 @@
 // The parts of the API client that need no server.
 #include <apps/operator/api/access.h>
 #include <apps/operator/api/answer.h>
-#include <apps/operator/api/rate_limit.h>
+#include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
-#include <apps/operator/api/watch_lines.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/base64.h>

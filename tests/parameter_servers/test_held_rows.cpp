@@ -1,6 +1,6 @@
 // What servers do after a loss: which goes back a step, which gets its rows from others, and when that cannot be.
 #include <lockstep/base/error.h>
-#include <lockstep/parameter_servers/held_rows.h>
+#include <lockstep/parameter_servers/server_rows.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The rows of a parameter server: made when they are first changed, with the numbers that a whole table has.
-#include <lockstep/parameter_servers/shard.h>
-#include <lockstep/rows/initial_row.h>
+#include <lockstep/parameter_servers/server_rows.h>
+#include <lockstep/rows/row_rule.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A step of a shard with one update.
 #pragma once
 
-#include <lockstep/parameter_servers/shard.h>
+#include <lockstep/parameter_servers/server_rows.h>
 
 namespace lockstep::parameter_servers {
 

@@ -1,6 +1,5 @@
 #include <lockstep/base/error.h>
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/measure/spread.h>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <lockstep/global/transitions.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/decisions.h>
 

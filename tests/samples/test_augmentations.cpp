@@ -1,6 +1,6 @@
 // Random operations, erased boxes and mixed batches of pictures, and the warning about values that nothing scales.
 #include <lockstep/base/config.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/samples/transform.h>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // longer fork.
 #pragma once
 
-#include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/devices.h>
 
 #include "support/forks.h"
 

@@ -1,6 +1,6 @@
 // parallel.mode auto: whatever the planner finds, the numbers are those of one device.
 #include <lockstep/base/error.h>
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/planned_run.h>

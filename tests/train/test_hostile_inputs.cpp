@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
-#include <lockstep/base/strict_json.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/plan/cluster.h>
 #include <lockstep/plan/plan.h>
@@ -10,7 +10,6 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 #include <lockstep/state/pth/load.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -167,5 +168,16 @@ void ApiClient::set_limit(std::chrono::milliseconds limit) { state_->longest = l
 void ApiClient::cancel() noexcept { state_->http.cancel(); }
 
 std::string ApiClient::server() const { return state_->http.server().text(); }
+
+RateLimit::Clock::duration RateLimit::take(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (now > last_) {
+    left_ = std::min(burst_, left_ + per_second_ * std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+  }
+  left_ -= 1;
+  if (left_ >= 0) return {};
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(-left_ / per_second_));
+}
 
 }  // namespace lockstep::kube

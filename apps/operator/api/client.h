@@ -1,20 +1,38 @@
-// A client of an API server: objects are JSON, outcomes are values.
+// A client of an API server: objects are JSON, outcomes are values; and the rate limit that clients share.
 #pragma once
 
 #include <apps/operator/api/access.h>
 #include <apps/operator/api/answer.h>
-#include <apps/operator/api/rate_limit.h>
-#include <apps/operator/api/watch_lines.h>
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep::kube {
+
+/// A rate limit for requests, shared by threads: a burst size and a number of requests per second.
+class RateLimit {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
+
+  /// Takes a token for one request; returns how long the caller must wait before it sends the request.
+  Clock::duration take(Clock::time_point now = Clock::now());
+
+ private:
+  std::mutex mutex_;
+  double per_second_;
+  double burst_;
+  double left_;  ///< tokens; below 0: tokens that are taken and not yet due
+  Clock::time_point last_ = Clock::now();
+};
 
 /// A snapshot of all objects of a kind, and its version.
 struct Listed {

@@ -1,8 +1,8 @@
 // A cache of the API server's objects, filled by watches, with only the fields that decisions need.
 #pragma once
 
+#include <apps/operator/api/answer.h>
 #include <apps/operator/api/resource.h>
-#include <apps/operator/api/watch_lines.h>
 
 #include <cstdint>
 #include <map>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <apps/operator/api/client.h>
-#include <apps/operator/job/time_text.h>
+#include <apps/operator/job/json_fields.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -1,17 +1,41 @@
-// Metrics of the operator, in Prometheus' text format.
+// Metrics of the operator, in Prometheus' text format, and the server for them: /healthz, /readyz and /metrics over
+// plain HTTP.
 #pragma once
 
 #include <apps/operator/api/answer.h>
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace lockstep::kube {
+
+struct ProbeAnswer {
+  unsigned status = 200;
+  std::string text;
+};
+
+/// Serves GET requests on a separate thread, until it is destroyed.
+class ProbeServer {
+ public:
+  /// `answer` is called with the path, on that thread. Error(io) when the port cannot be bound; 0: any port.
+  ProbeServer(const std::string& host, std::uint16_t port, std::function<ProbeAnswer(const std::string&)> answer);
+  ~ProbeServer();
+  ProbeServer(const ProbeServer&) = delete;
+  ProbeServer& operator=(const ProbeServer&) = delete;
+
+  std::uint16_t port() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Thread-safe.
 class Metrics {

@@ -3,7 +3,6 @@
 #include <apps/operator/controller/cache.h>
 #include <apps/operator/controller/metrics.h>
 #include <apps/operator/controller/operator.h>
-#include <apps/operator/controller/probe_server.h>
 #include <apps/operator/controller/progress.h>
 #include <apps/operator/controller/reconciler.h>
 #include <apps/operator/controller/watcher.h>

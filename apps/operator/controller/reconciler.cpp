@@ -1,19 +1,67 @@
-// One pass over a job: observe from the cache, decide, store the status, then execute the actions in order.
-#include <apps/operator/controller/certificates.h>
+// One pass over a job: observe from the cache, decide, store the status, then execute the actions in order. Also the
+// Kubernetes Events about it, named by a hash of their content (repeated ones are counted in place), and its
+// certificates.
 #include <apps/operator/controller/reconciler.h>
 #include <apps/operator/decide/objects.h>
 #include <apps/operator/job/json_fields.h>
 #include <apps/operator/job/names.h>
+#include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/cluster/etcd/address.h>
+#include <lockstep/base/secret.h>
+#include <lockstep/base/sha256.h>
+#include <lockstep/cluster/etcd/client.h>
+#include <lockstep/net/certificates/make_certificates.h>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
 
 namespace lockstep::kube {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kMostRemembered = 5000;
+constexpr std::size_t kLongestEventMessage = 1024;  // the API server's limit
+constexpr std::size_t kLongestName = 200;
+
+constexpr std::chrono::hours kCertificatesValid(24 * 3650);  // longer than any job
+
+/// The certificates of one job, as a Secret: a new authority's certificate, server.p12, client.p12, their password, and
+/// the config.json that names them (docs/scheduler.md). The authority's key is discarded, because it signs nothing
+/// else.
+json make_certificate_secret(const Job& job, const std::string& name, const std::vector<std::string>& hosts) {
+  const std::string password = random_token();
+  const auto authority = net::make_authority({.name = "Lockstep job " + job.uid, .valid_until = kCertificatesValid});
+  const X509& root = *authority.certificate;
+  const auto p12 = [&](const std::vector<std::string>& names) {
+    const auto identity =
+        net::issue(authority, {.name = "lockstep", .hosts = names, .valid_until = kCertificatesValid});
+    return to_base64(net::print_p12(identity, root, password));
+  };
+  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},
+                                         {"client_cert_path", "client.p12"},
+                                         {"ca_cert_path", "ca.crt"},
+                                         {"crl_path", ""},
+                                         {"server_password_file", "password"},
+                                         {"client_password_file", "password"},
+                                         {"cert_expire_warning_time_in_day", 90}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Secret"},
+          {"type", "Opaque"},
+          {"metadata",
+           {{"name", name}, {"namespace", job.space}, {"labels", job_labels(job)}, {"ownerReferences", owned_by(job)}}},
+          {"data",
+           {{"ca.crt", to_base64(net::print_pem(root))},
+            {"server.p12", p12(hosts)},
+            {"client.p12", p12({})},
+            {"password", to_base64(password + "\n")},
+            {"config.json", to_base64(config.dump(2) + "\n")}}}};
+}
+
 using Next = Reconciled::Next;
 
 constexpr std::chrono::milliseconds kNameIsFreed(1000);
@@ -25,6 +73,42 @@ std::optional<Part> part_of(const Object& object, const std::string& job_uid, co
 }
 
 }  // namespace
+
+void EventRecorder::record(ApiClient& client, const Job& job, const EventNote& note, Time now) {
+  Sha256 hash;
+  hash.update(fmt::format("{}\n{}\n{}\n{}", identity_, job.uid, note.reason, note.message));
+  const auto name = fmt::format("{}.{}", job.name.substr(0, kLongestName), hash.hex().substr(0, 16));
+  const auto time = time_text(std::chrono::floor<std::chrono::seconds>(now));
+  if (counts_.size() > kMostRemembered) counts_.clear();
+  int& count = counts_[name];
+  Answer answer;
+  if (++count > 1) {
+    answer = client.patch(path_of(events(), job.space, name), {{"count", count}, {"lastTimestamp", time}});
+    if (answer.ok()) return;
+    count = 1;  // the API server deletes events after an hour
+  }
+  const json event = {{"apiVersion", "v1"},
+                      {"kind", "Event"},
+                      {"metadata", {{"name", name}, {"namespace", job.space}}},
+                      {"involvedObject",
+                       {{"apiVersion", lockstep_jobs().api_version()},
+                        {"kind", lockstep_jobs().kind},
+                        {"name", job.name},
+                        {"namespace", job.space},
+                        {"uid", job.uid},
+                        {"resourceVersion", job.version}}},
+                      {"reason", note.reason},
+                      {"message", note.message.substr(0, kLongestEventMessage)},
+                      {"type", note.warning ? "Warning" : "Normal"},
+                      {"source", {{"component", "lockstep-operator"}}},
+                      {"firstTimestamp", time},
+                      {"lastTimestamp", time},
+                      {"count", 1}};
+  answer = client.create(path_of(events(), job.space), event);
+  if (!answer.ok() && answer.outcome != Outcome::exists) {
+    log_debug("no event for {}: {}", job.key(), answer.text());
+  }
+}
 
 void Obstacles::set(const std::string& job_uid, Obstacle obstacle) {
   const std::lock_guard lock(mutex_);

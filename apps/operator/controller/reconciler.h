@@ -1,9 +1,9 @@
-// A reconciler, which executes a decision: it stores the status, then deletes and creates objects.
+// A reconciler, which executes a decision: it stores the status, then deletes and creates objects; and it records
+// events on the job, for people: `kubectl describe lockstepjob`.
 #pragma once
 
 #include <apps/operator/api/client.h>
 #include <apps/operator/controller/cache.h>
-#include <apps/operator/controller/event_recorder.h>
 #include <apps/operator/controller/progress.h>
 #include <apps/operator/decide/decide.h>
 
@@ -22,6 +22,20 @@ struct Reconciled {
   Next next = Next::done;
   std::optional<std::chrono::milliseconds> after{};  ///< done: reconcile again after this time; retry: not before it
   std::string trouble{};                             ///< of `retry`
+};
+
+/// Not thread-safe. Best effort: a job continues without its events.
+class EventRecorder {
+ public:
+  /// `identity`: of this operator; it makes the names of its events unique.
+  explicit EventRecorder(std::string identity) : identity_(std::move(identity)) {}
+
+  /// Creates an event, or increments the count of an equal event that was recorded before.
+  void record(ApiClient& client, const Job& job, const EventNote& note, Time now);
+
+ private:
+  std::string identity_;
+  std::map<std::string, int> counts_;  ///< by the event's name
 };
 
 /// Shared by workers: the objects that can never be created. Thread-safe.

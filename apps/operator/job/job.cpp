@@ -4,7 +4,7 @@
 #include <apps/operator/job/names.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/cluster/etcd/address.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

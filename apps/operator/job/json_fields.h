@@ -1,10 +1,14 @@
-// Reading fields of JSON objects that may lack them, or have them with another type.
+// Reading fields of JSON objects that may lack them, or have them with another type; and times as Kubernetes writes
+// them in fields (RFC 3339, UTC).
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lockstep::kube {
 
@@ -27,5 +31,16 @@ std::string label_of(const nlohmann::json& object, std::string_view key);
 /// The uid of the controller among the owners; empty when there is none.
 std::string controller_uid(const nlohmann::json& object);
 std::string controller_kind(const nlohmann::json& object);
+
+using Seconds = std::chrono::sys_seconds;
+using Time = std::chrono::system_clock::time_point;
+
+/// "2026-03-01T12:00:00Z".
+std::string time_text(Seconds time);
+/// "2026-03-01T12:00:00.000000Z", the format of a Lease.
+std::string micro_time_text(Time time);
+
+/// Reads both formats; fractions of a second of any length are dropped. nullopt for other texts.
+std::optional<Seconds> parse_time(std::string_view text);
 
 }  // namespace lockstep::kube

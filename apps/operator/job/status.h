@@ -1,7 +1,7 @@
 // The status of a LockstepJob: the operator's state, which it reads again after it was killed.
 #pragma once
 
-#include <apps/operator/job/time_text.h>
+#include <apps/operator/job/json_fields.h>
 
 #include <array>
 #include <cstdint>

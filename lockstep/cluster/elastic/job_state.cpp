@@ -1,6 +1,6 @@
 // JSON of what launchers report, of the job's state, and of the places in a round.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The JSON of the messages between launchers and their service: written compactly, read strictly.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/node_messages.h>

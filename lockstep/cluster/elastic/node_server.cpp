@@ -3,7 +3,6 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/signals_blocked.h>
-#include <lockstep/cluster/elastic/held_outputs.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/elastic/node_status.h>

@@ -1,6 +1,6 @@
 // The status document of launchers and their jobs as JSON, and its table.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/node_status.h>
 #include <lockstep/membership/service/status.h>

@@ -1,5 +1,5 @@
 // The ends of a node's ranks as JSON, put on one clock, and the job's outcome over the nodes of a round.
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 

@@ -1,6 +1,6 @@
 // The text of an elastic job, from which another service continues it.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/node_service.h>

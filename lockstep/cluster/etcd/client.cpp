@@ -1,9 +1,10 @@
-// A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double.
+// A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double; requests and
+// answers of etcd's transactions (/v3/kv/txn) and leases as JSON; and a parser of addresses (HOST:PORT, etcd:// URLs).
+#include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/etcd/client.h>
-#include <lockstep/cluster/etcd/messages.h>
 
 #include <fmt/ranges.h>
 
@@ -76,6 +77,59 @@ std::string authorities_of(const std::optional<TlsFiles>& files) {
 using nlohmann::json;
 
 constexpr const char* kTxn = "/v3/kv/txn";
+
+[[noreturn]] void refuse(const json& answer) {
+  constexpr std::size_t kMost = 200;
+  const auto text = answer.dump(-1, ' ', true, json::error_handler_t::replace);
+  fail(ErrorKind::io, "etcd", "an answer of etcd does not have the form of etcd 3.4 or newer: {}",
+       text.substr(0, kMost));
+}
+
+const json& field(const json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) refuse(object);
+  return object[name];
+}
+
+std::int64_t integer(const json& owner, const json& text) {
+  const auto value = text.is_string() ? parse_integer(text.get<std::string>()) : std::nullopt;
+  if (!value) refuse(owner);
+  return *value;
+}
+
+constexpr std::int64_t kUsualPort = 2379;
+constexpr std::int64_t kHighestPort = 65535;
+constexpr std::string_view kPlain = "etcd://", kSecured = "etcds://";
+
+// The text before `mark`, or all of it when there is no such mark. Removes it and the mark from `text`.
+std::string_view take_until(std::string_view& text, char mark) {
+  const auto end = text.find(mark);
+  const auto taken = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  return taken;
+}
+
+TlsFiles parse_files(std::string_view query, const std::string& named) {
+  TlsFiles files;
+  while (!query.empty()) {
+    auto value = take_until(query, '&');
+    const auto name = take_until(value, '=');
+    std::string* file = name == "ca_cert"        ? &files.authorities
+                        : name == "ssl_cert"     ? &files.certificate
+                        : name == "ssl_cert_key" ? &files.key
+                                                 : nullptr;
+    if (file == nullptr || value.empty()) {
+      fail(ErrorKind::environment, "etcd",
+           "{}: '{}' after the question mark is none of ca_cert=FILE, ssl_cert=FILE and ssl_cert_key=FILE", named,
+           name);
+    }
+    *file = value;
+  }
+  if (files.certificate.empty() != files.key.empty()) {
+    fail(ErrorKind::environment, "etcd", "{}: ssl_cert and ssl_cert_key belong together; there is only {}", named,
+         files.key.empty() ? "ssl_cert" : "ssl_cert_key");
+  }
+  return files;
+}
 
 }  // namespace
 
@@ -159,6 +213,119 @@ json Entry::ask(const std::string& path, const json& request, std::chrono::milli
   auto answer = client_.call(path, request, std::chrono::steady_clock::now() + limit);
   if (!answer.refusal.empty()) fail(ErrorKind::io, "etcd", "{} is refused: {}", describe(), answer.refusal);
   return std::move(answer.body);
+}
+
+json find_in_txn(const std::string& key) {
+  const auto request = json::object({{"key", to_base64(key)}});
+  return json::object({{"request_range", request}});
+}
+
+json put_in_txn(const std::string& key, const std::string& value, const std::string& lease) {
+  const auto request = json::object({{"key", to_base64(key)}, {"value", to_base64(value)}, {"lease", lease}});
+  return json::object({{"request_put", request}});
+}
+
+json delete_in_txn(const std::string& key) {
+  return json::object({{"request_delete_range", json::object({{"key", to_base64(key)}})}});
+}
+
+json txn(const json& requests) { return json::object({{"success", requests}}); }
+
+json txn(const json& condition, const json& then, const json& otherwise) {
+  const auto conditions = condition.is_array() ? condition : json::array({condition});
+  return json::object({{"compare", conditions}, {"success", then}, {"failure", otherwise}});
+}
+
+json if_created_at(const std::string& key, std::int64_t revision) {
+  return json::object({{"key", to_base64(key)},
+                       {"target", "CREATE"},
+                       {"result", "EQUAL"},
+                       {"create_revision", std::to_string(revision)}});
+}
+
+json if_written_at(const std::string& key, std::int64_t revision) {
+  return json::object(
+      {{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", std::to_string(revision)}});
+}
+
+std::int64_t revision_of_entry(const json& entry) {
+  return entry.is_null() ? 0 : integer(entry, field(entry, "mod_revision"));
+}
+
+std::int64_t revision_of(const json& answer) { return integer(answer, field(field(answer, "header"), "revision")); }
+
+bool succeeded(const json& answer) { return answer.contains("succeeded") && answer["succeeded"] == true; }
+
+json entry_in_txn(const json& answer, std::size_t index) {
+  const json& responses = field(answer, "responses");
+  if (!responses.is_array() || responses.size() <= index) refuse(answer);
+  const json& range = field(responses[index], "response_range");
+  if (!range.is_object()) refuse(answer);
+  if (!range.contains("kvs")) return nullptr;
+  const json& entries = range["kvs"];
+  if (!entries.is_array() || entries.size() > 1) refuse(answer);
+  return entries.empty() ? json() : entries[0];
+}
+
+std::optional<std::string> value_of(const json& entry) {
+  if (entry.is_null()) return std::nullopt;
+  if (!entry.is_object()) refuse(entry);
+  if (!entry.contains("value")) return "";
+  auto bytes = entry["value"].is_string() ? from_base64(entry["value"].get<std::string>()) : std::nullopt;
+  if (!bytes) refuse(entry);
+  return bytes;
+}
+
+bool lease_is_alive(const json& answer) {
+  const json& result = field(answer, "result");
+  return result.is_object() && result.contains("TTL") && integer(answer, result["TTL"]) > 0;
+}
+
+std::optional<HttpServer> parse_server(std::string_view text) {
+  const auto close = text.starts_with('[') ? text.find(']') : std::string_view::npos;
+  const bool brackets = close != std::string_view::npos;
+  const auto colon = brackets ? text.find(':', close) : text.rfind(':');
+  const bool bare_ipv6 = !brackets && text.find(':') != colon;
+  const bool has_port = colon != std::string_view::npos && !bare_ipv6;
+  const auto port = has_port ? parse_integer(text.substr(colon + 1)) : kUsualPort;
+  const auto host = brackets ? text.substr(1, close - 1) : text.substr(0, has_port ? colon : text.size());
+  const bool junk = brackets && close + 1 != (has_port ? colon : text.size());
+  if (host.empty() || junk || host.find('/') != std::string_view::npos) return std::nullopt;
+  if (!port || *port < 1 || *port > kHighestPort) return std::nullopt;
+  return HttpServer{std::string(host), static_cast<std::uint16_t>(*port)};
+}
+
+bool is_url(std::string_view text) { return text.starts_with(kPlain) || text.starts_with(kSecured); }
+
+Url parse_url(std::string_view text, const std::string& named) {
+  const bool secured = text.starts_with(kSecured);
+  auto rest = text.substr((secured ? kSecured : kPlain).size());
+  auto query = rest;
+  const bool asks = rest.find('?') != std::string_view::npos;
+  rest = take_until(query, '?');
+  auto servers = take_until(rest, '/');
+  if (rest.empty()) {
+    fail(ErrorKind::environment, "etcd", "{}='{}' names no key: etcd://HOST[:PORT][,HOST[:PORT]...]/KEY", named,
+         cut_text(text));
+  }
+  if (asks && !secured) {
+    fail(ErrorKind::environment, "etcd", "{}='{}': certificates are used with etcds:// only", named, cut_text(text));
+  }
+  Url url;
+  url.key = fmt::format("/{}", rest);
+  url.address.named = named;
+  url.address.tls_hint = "write etcds://";
+  if (secured) url.address.tls = parse_files(query, named);
+  do {
+    const auto one = take_until(servers, ',');
+    const auto server = parse_server(one);
+    if (!server) {
+      fail(ErrorKind::environment, "etcd", "{}='{}': '{}' must be HOST or HOST:PORT, a port from 1 to {}", named,
+           cut_text(text), cut_text(one), kHighestPort);
+    }
+    url.address.servers.push_back(*server);
+  } while (!servers.empty());
+  return url;
 }
 
 }  // namespace lockstep::cluster::etcd

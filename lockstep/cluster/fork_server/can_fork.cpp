@@ -1,6 +1,6 @@
 // Conditions for forked ranks: a program linked against Lockstep (by its ELF file), no setuid, equal arguments.
 #include <lockstep/base/error.h>
-#include <lockstep/base/spawn.h>
+#include <lockstep/base/process.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/fork_server/can_fork.h>

@@ -1,8 +1,10 @@
-// A rank's pipe: bytes to its log file, lines with a prefix to the console, and chosen lines to a filtered log.
+// A rank's pipe: bytes to its log file, lines with a prefix to the console, and chosen lines to a filtered log; and the
+// queue before the console, written in pieces of PIPE_BUF bytes that do not block.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/output/rank_stream.h>
 
 #include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +25,8 @@ std::size_t first_line(std::string_view text) {
   if (end + 1 == text.size()) return 0;
   return text[end + 1] == '\n' ? end + 2 : end + 1;
 }
+
+constexpr std::size_t kQueueLimit = 1 << 20;
 
 }  // namespace
 
@@ -134,5 +138,33 @@ void RankStream::pass_on(std::string_view line) {
   const bool ended = line.ends_with('\n') || line.ends_with('\r');
   if (!ended && !prefix_.empty()) sink_->append("\n");
 }
+
+ConsoleSink::ConsoleSink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1) {}
+
+void ConsoleSink::append(std::string_view text) {
+  if (gone_ || text.empty()) return;
+  queue_ += text;
+  last_ = text.back();
+}
+
+bool ConsoleSink::full() const noexcept { return queue_.size() - written_ >= kQueueLimit; }
+
+void ConsoleSink::write_some() {
+  // A pipe that polls writable takes PIPE_BUF bytes without blocking; nothing is guaranteed beyond that.
+  const std::size_t wanted = std::min<std::size_t>(queue_.size() - written_, PIPE_BUF);
+  const ssize_t count = ::write(fd_, queue_.data() + written_, wanted);
+  if (count > 0) {
+    written_ += static_cast<std::size_t>(count);
+  } else if (count < 0 && errno != EINTR && errno != EAGAIN) {
+    gone_ = true;
+    written_ = queue_.size();
+  }
+  if (!pending() || written_ >= kQueueLimit) {
+    queue_.erase(0, written_);
+    written_ = 0;
+  }
+}
+
+bool ConsoleSink::take_lost() noexcept { return gone_ && !std::exchange(gone_told_, true); }
 
 }  // namespace lockstep::cluster

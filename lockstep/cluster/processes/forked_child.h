@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/process.h>
-#include <lockstep/cluster/processes/group_keeper.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/report.h>
 
 #include <filesystem>

@@ -3,10 +3,9 @@
 
 #include <lockstep/base/process.h>
 #include <lockstep/base/stack_signal.h>
-#include <lockstep/cluster/output/console_sink.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/output/rank_stream.h>
-#include <lockstep/cluster/processes/group_keeper.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/report.h>
 
 #include <csignal>

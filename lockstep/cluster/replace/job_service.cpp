@@ -7,7 +7,7 @@
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/membership/service/server.h>
-#include <lockstep/net/certificates/peer_tls.h>
+#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <algorithm>

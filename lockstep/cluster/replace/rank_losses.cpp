@@ -1,5 +1,5 @@
 // The losses of a job's ranks as JSON, for the messages between launchers and for the saved state.
-#include <lockstep/base/json_integer.h>
+#include <lockstep/base/json.h>
 #include <lockstep/cluster/replace/rank_losses.h>
 
 #include <nlohmann/json.hpp>

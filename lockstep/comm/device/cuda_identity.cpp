@@ -1,5 +1,5 @@
 // CUDA devices: identity, free memory, and access between devices. Compiled only with CUDA.
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>

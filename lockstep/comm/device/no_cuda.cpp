@@ -1,5 +1,5 @@
 // Stands in for cuda_identity.cpp where libtorch was built without CUDA.
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 
 namespace lockstep::detail {
 

@@ -1,8 +1,7 @@
 // This rank's facts for the doctor: addresses as connect() chooses them, names, ports, files, devices and settings.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/comm/device/choose.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/doctor/examine_job.h>
 #include <lockstep/comm/group_settings.h>
 #include <lockstep/comm/meet/addresses.h>

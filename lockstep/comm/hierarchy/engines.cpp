@@ -1,16 +1,66 @@
-// The engines under the hierarchy backend: two of shared memory in each host, one network across hosts, one direct.
+// What the plans are made from: the ranks of a group by host, with the subtrees of the sum tree on each host; the
+// engines, two of shared memory in each host, one network across hosts, one direct; and the cut of a tensor into
+// slices, one for each column of ranks, on cache lines, with their broadcasts inside a host.
 #include <lockstep/comm/hierarchy/plans.h>
 
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/meet/stores.h>
+#include <lockstep/comm/work_states.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
+namespace lockstep::detail {
+
+std::vector<Span> split(std::int64_t total, std::int64_t most) {
+  std::vector<Span> spans;
+  for (std::int64_t begin = 0; begin < total; begin += most) spans.push_back({begin, std::min(most, total - begin)});
+  return spans;
+}
+
+}  // namespace lockstep::detail
+
 namespace lockstep::detail::hierarchy {
+
+int Hosts::width() const {
+  std::size_t most = 0;
+  for (const auto& ranks : members) most = std::max(most, ranks.size());
+  return static_cast<int>(most);
+}
+
+bool Hosts::even() const {
+  return std::all_of(members.begin(), members.end(),
+                     [&](const auto& ranks) { return ranks.size() == members.front().size(); });
+}
+
+bool Hosts::in_order() const {
+  const auto by_host = [](const Place& a, const Place& b) { return a.host < b.host; };
+  return even() && std::is_sorted(places.begin(), places.end(), by_host);
+}
+
+std::vector<int> Hosts::column(int local) const {
+  std::vector<int> ranks;
+  for (const auto& host : members) ranks.push_back(host.at(static_cast<std::size_t>(local)));
+  return ranks;
+}
+
+Hosts hosts_of(const std::vector<int>& host_numbers, int rank) {
+  Hosts hosts;
+  for (std::size_t i = 0; i < host_numbers.size(); ++i) {
+    const auto host = static_cast<std::size_t>(host_numbers[i]);
+    if (host >= hosts.members.size()) hosts.members.resize(host + 1);
+    hosts.places.push_back({host_numbers[i], static_cast<int>(hosts.members[host].size())});
+    hosts.members[host].push_back(static_cast<int>(i));
+  }
+  hosts.self = hosts.place_of(rank);
+  for (const auto& members : hosts.members) hosts.subtrees.push_back(reduction::subtrees_of(members, hosts.size()));
+  return hosts;
+}
+
 namespace {
 
 // The context for a backend of some of the ranks, given by their ranks in the group.
@@ -69,6 +119,36 @@ Engines meet(const BackendContext& context) {
     engines.across = make_network(part_of(context, hosts.column(local), fmt::format("column_{}", local)));
   }
   return engines;
+}
+
+namespace {
+
+constexpr std::size_t kTooSmallToCut = 256 << 10;  // bytes
+constexpr std::int64_t kLine = 64;                 // elements, so whole cache lines for every dtype
+
+std::int64_t slice_length(std::int64_t elements, std::int64_t columns) {
+  const auto even = (elements + columns - 1) / columns;
+  return (even + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> slices_of(const Hosts& hosts, const at::Tensor& flat) {
+  if (hosts.columns() == 1 || flat.nbytes() < kTooSmallToCut) return {flat};
+  std::vector<at::Tensor> slices;
+  for (const auto& part : split(flat.numel(), slice_length(flat.numel(), hosts.columns()))) {
+    slices.push_back(flat.narrow(0, part.begin, part.count));
+  }
+  return slices;
+}
+
+Backend::Pending hand_out(const Engines& engines, const std::vector<at::Tensor>& slices, const Call& call) {
+  std::vector<Backend::Pending> parts;
+  for (std::size_t carrier = 0; carrier < slices.size(); ++carrier) {
+    auto slice = slices[carrier];
+    parts.push_back(engines.down->broadcast(slice, static_cast<int>(carrier), call));
+  }
+  return all_of(std::move(parts));
 }
 
 }  // namespace lockstep::detail::hierarchy

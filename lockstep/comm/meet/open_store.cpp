@@ -1,9 +1,7 @@
 // The ways to open a store or to join one.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/meet/addresses.h>
-#include <lockstep/comm/meet/file_rendezvous.h>
 #include <lockstep/comm/meet/open_store.h>
-#include <lockstep/comm/meet/tcp_rendezvous.h>
 #include <lockstep/comm/mpi/exchange.h>
 
 #include <fmt/format.h>

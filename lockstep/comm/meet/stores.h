@@ -1,5 +1,5 @@
-// The key-value stores of a rendezvous: c10d's, and Lockstep's own with the interface of c10d's, so that all users of
-// that interface (PrefixStore) accept it.
+// The key-value stores of a rendezvous: c10d's, its server on a given socket, and Lockstep's own with the interface of
+// c10d's, so that all users of that interface (PrefixStore) accept it.
 #pragma once
 
 #include <lockstep/store/client.h>
@@ -77,5 +77,10 @@ OwnStorePtr join_own_store(const StorePlace& place, std::chrono::milliseconds ti
 /// Hosts a store in this process, on `addresses` (store::StoreServerOptions), and connects to it at place.host, as the
 /// other ranks do. std::runtime_error when it cannot listen, or cannot be reached there.
 OwnStorePtr host_own_store(StorePlace place, std::vector<std::string> addresses, std::chrono::milliseconds timeout);
+
+/// A server of c10d's store on a socket that already listens: c10d itself listens on all addresses of the host, and
+/// only newer versions accept a socket instead. `listener` is a blocking socket; the store accepts from it until the
+/// process ends. For a process with no other task.
+StorePtr serve_tcp_store(int listener);
 
 }  // namespace lockstep::detail

@@ -1,5 +1,5 @@
 // A reduction over an engine that only moves bytes: the messages and sums of each rank, in the order of the sum
-// tree. Engines carry the messages (tcp/operation.h, mpi/reducer.h). Uses no engine, no libtorch and no clock.
+// tree. Engines carry the messages (tcp/operation.h, mpi/mpi_backend.cpp). Uses no engine, no libtorch and no clock.
 //
 // Each rank adds up one slice of the result: it receives that slice from all others, and sends the sum to the ranks
 // that need it. Each rank moves as many bytes as in a ring, in two steps instead of 2 (n - 1). Small tensors are sent

@@ -7,7 +7,6 @@
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/tcp/handshake.h>
-#include <lockstep/comm/tcp/listening_address.h>
 
 #include <fmt/format.h>
 #include <linux/tcp.h>

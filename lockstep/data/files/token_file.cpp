@@ -1,7 +1,7 @@
 // A view of little-endian tokens of 1, 2 or 4 bytes, which are decoded and compared with the vocabulary when copied.
 // Tokens of a document are read with nlohmann::json.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <nlohmann/json.hpp>

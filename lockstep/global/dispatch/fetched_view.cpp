@@ -3,10 +3,10 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/call_tensors.h>
-#include <lockstep/global/dispatch/kernel.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/prefetch.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>

@@ -1,20 +1,18 @@
 // The boxed kernel behind every operator on global tensors. Order: key, plan from the cache or the planner, inputs
 // redistributed, local call, results wrapped; a direct plan skips redistribution.
-#include <lockstep/global/dispatch/kernel.h>
+#include <lockstep/global/dispatch/kernels.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/fetched_view.h>
-#include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/parts.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
-#include <lockstep/global/dispatch/recorder.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
+#include <lockstep/global/mesh_state.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>

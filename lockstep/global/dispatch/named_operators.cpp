@@ -3,7 +3,7 @@
 
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/mesh_state.h>
-#include <lockstep/global/module_of_operator.h>
+#include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>

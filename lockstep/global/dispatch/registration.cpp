@@ -1,25 +1,123 @@
-// The registration with libtorch: the device of global tensors, the order of a backward's operators, and the kernels.
-#include <lockstep/global/dispatch/registration.h>
-
+// The registration with libtorch: the operators that autocast runs in 16 bits or in float32 for global tensors, the
+// device of global tensors, the order of a backward's operators, and the kernels.
 #include <lockstep/compat/libtorch.h>
-#include <lockstep/global/dispatch/autocast.h>
-#include <lockstep/global/dispatch/kernel.h>
-#include <lockstep/global/dispatch/special_operators.h>
+#include <lockstep/global/dispatch/kernels.h>
+#include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>
 
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 namespace lockstep::global {
+namespace {
+
+// Fast in 16 bits.
+constexpr std::array<const char*, 16> kIn16Bits{"conv1d",
+                                                "conv2d",
+                                                "conv3d",
+                                                "conv_transpose1d",
+                                                "conv_transpose2d.input",
+                                                "conv_transpose3d.input",
+                                                "_convolution",
+                                                "linear",
+                                                "matmul",
+                                                "mm",
+                                                "addmm",
+                                                "bmm",
+                                                "baddbmm",
+                                                "addbmm",
+                                                "conv1d.padding",
+                                                "conv2d.padding"};
+
+// Sums over many elements, or with results outside of what 16 bits can hold.
+constexpr std::array<const char*, 28> kInFloat{"binary_cross_entropy",
+                                               "binary_cross_entropy_with_logits",
+                                               "mse_loss",
+                                               "l1_loss",
+                                               "smooth_l1_loss",
+                                               "huber_loss",
+                                               "kl_div",
+                                               "nll_loss",
+                                               "nll_loss2d",
+                                               "cosine_embedding_loss",
+                                               "hinge_embedding_loss",
+                                               "margin_ranking_loss",
+                                               "triplet_margin_loss",
+                                               "soft_margin_loss",
+                                               "multilabel_margin_loss",
+                                               "multi_margin_loss",
+                                               "poisson_nll_loss",
+                                               "gaussian_nll_loss",
+                                               "ctc_loss.IntList",
+                                               "ctc_loss.Tensor",
+                                               "prod",
+                                               "prod.dim_int",
+                                               "logsumexp",
+                                               "dist",
+                                               "cdist",
+                                               "cosine_similarity",
+                                               "grid_sampler",
+                                               "quantile"};
+
+bool is_cast(const at::Tensor& tensor, at::ScalarType to) {
+  return tensor.defined() && is_global(tensor) && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble &&
+         tensor.scalar_type() != to;
+}
+
+void cast_and_call(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::ScalarType to) {
+  const c10::impl::ExcludeDispatchKeyGuard no_casts{c10::DispatchKeySet(compat::kGlobalAutocastKey)};
+  const auto arguments = op.schema().arguments().size();
+  for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value) {
+    if (value->isTensor() && is_cast(value->toTensor(), to)) *value = value->toTensor().to(to);
+  }
+  op.callBoxed(*stack);
+}
+
+void to_16_bits(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  cast_and_call(op, stack, compat::global_autocast_dtype());
+}
+
+void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  cast_and_call(op, stack, at::kFloat);
+}
+
+/// Not all libtorch versions have all of these operators.
+bool exists(const char* name) {
+  const std::string full = name;
+  const auto dot = full.find('.');
+  return c10::Dispatcher::singleton()
+      .findSchema({"aten::" + full.substr(0, dot), dot == std::string::npos ? "" : full.substr(dot + 1)})
+      .has_value();
+}
+
+/// Registers the casts for the autocast key of global tensors. Other operators pass that key by.
+void register_autocast(torch::Library& fallback, torch::Library& aten) {
+  fallback.fallback(torch::CppFunction::makeFallthrough());
+  for (const auto* name : kIn16Bits) {
+    if (exists(name)) aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&to_16_bits>());
+  }
+  for (const auto* name : kInFloat) {
+    if (exists(name)) aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&to_float>());
+  }
+}
+
+}  // namespace
+
+void set_autocast(std::optional<c10::ScalarType> dtype) { compat::set_global_autocast(dtype); }
+
 namespace {
 
 /// The device guard for the device of global tensors, which libtorch requires. There is a single device, so it does

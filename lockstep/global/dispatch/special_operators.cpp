@@ -1,7 +1,7 @@
 // Kernels of _foreach_ lists, matmul and linear with their derivatives, embedding gradients and scatters into views.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
-#include <lockstep/global/dispatch/special_operators.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 

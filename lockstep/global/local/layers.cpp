@@ -1,5 +1,4 @@
 // Local forms of the layers of networks: convolutions, pooling, batch and group norm, embeddings.
-#include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/local_call.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/kernels/batch_norm.h>

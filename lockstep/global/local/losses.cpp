@@ -1,8 +1,8 @@
 // Local forms of losses and of softmax, whose classes or batch may be sharded: local sums, divided by the logical
 // count.
 #include <lockstep/base/error.h>
-#include <lockstep/global/local/across_ranks.h>
-#include <lockstep/global/rules/placing.h>
+#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <ATen/ATen.h>
 

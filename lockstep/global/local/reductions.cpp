@@ -1,5 +1,5 @@
 // Local forms of reductions: sums to which one rank adds, the mean, and norms and variances over sharded dimensions.
-#include <lockstep/global/local/across_ranks.h>
+#include <lockstep/global/local/local_call.h>
 
 #include <ATen/ATen.h>
 

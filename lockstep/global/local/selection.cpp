@@ -1,7 +1,7 @@
 // Local forms of operators whose result depends on how many elements each rank selects, and of the comparison of whole
 // tensors.
 #include <lockstep/base/error.h>
-#include <lockstep/global/local/across_ranks.h>
+#include <lockstep/global/local/local_call.h>
 
 #include <ATen/ATen.h>
 

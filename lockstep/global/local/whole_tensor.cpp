@@ -1,8 +1,8 @@
 // Local forms of operators whose arguments or results describe the whole tensor: its sizes, positions in it, its random
 // numbers, its memory.
 #include <lockstep/base/error.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/rules/strided.h>
 

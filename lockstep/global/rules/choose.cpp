@@ -1,6 +1,6 @@
 // The choice axis by axis of the signature with the least cost; a second pass uses the placements of the results.
+#include <lockstep/global/placement.h>
 #include <lockstep/global/rules/choose.h>
-#include <lockstep/global/transitions.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,5 @@
 // The rules of elementwise operators: each element of the result depends only on the same element of the inputs, with
 // broadcasting.
-#include <lockstep/global/rules/elementwise.h>
-#include <lockstep/global/rules/placing.h>
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>

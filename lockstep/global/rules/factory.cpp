@@ -1,5 +1,4 @@
 // The rules of operators that create or overwrite complete tensors, without reading old values.
-#include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/signature.h>
 
 #include <array>

@@ -1,7 +1,6 @@
 // The rules of indexing: rows selected, written and added by index. Dimensions that are not indexed may be sharded. A
-// sharded index tensor selects from a replicated tensor, and adds to a partial one.
-#include <lockstep/global/rules/elementwise.h>
-#include <lockstep/global/rules/placing.h>
+// sharded index tensor selects from a replicated tensor, and adds to a partial one. Of embedding lookups the indices,
+// or the table's rows (the vocabulary) or columns may be sharded.
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
@@ -265,7 +264,7 @@ constexpr std::string_view kPut = "dimensions that are not indexed";
 constexpr std::string_view kAdd =
     "dimensions that are not indexed; the indices, into a partial sum; dimension 0 of a mask";
 
-constexpr std::array kRules = std::to_array<Rule>({
+constexpr std::array kIndexingRules = std::to_array<Rule>({
     {.op = "index_select", .signatures = index_select, .shapes = index_select_shapes, .supports = kPickRows},
     {.op = "gather", .signatures = gather, .supports = kPickRows},
     {.op = "index", .signatures = index, .shapes = unknown_of_mask, .supports = kPick},
@@ -288,6 +287,59 @@ constexpr std::array kRules = std::to_array<Rule>({
 
 }  // namespace
 
-std::span<const Rule> indexing_rules() { return kRules; }
+std::span<const Rule> indexing_rules() { return kIndexingRules; }
+
+namespace {
+
+std::vector<Sizes> embedding_shapes(const OpCall& call) {
+  Sizes sizes = call.info("indices").sizes;
+  sizes.push_back(call.info("weight").sizes[1]);
+  return {sizes};
+}
+
+std::vector<Signature> embedding(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& indices = call.info("indices");
+  for (std::int64_t dim = 0; dim < indices.dim(); ++dim) {
+    if (indices.sizes[static_cast<std::size_t>(dim)] > 1) {
+      signatures.push_back(placing(call, {{"indices", Shard(dim)}}, {Shard(dim)}));
+    }
+  }
+  signatures.push_back(placing(call, {{"weight", Shard(0)}}, {Partial()}));
+  signatures.push_back(placing(call, {{"weight", Shard(1)}}, {Shard(indices.dim())}));
+  return signatures;
+}
+
+std::vector<Sizes> embedding_backward_shapes(const OpCall& call) {
+  return {{call.integer("num_weights"), call.info("grad_output").sizes.back()}};
+}
+
+/// The frequencies are those of the logical batch, so the indices are replicated if gradients are scaled by frequency.
+std::vector<Signature> embedding_backward(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& indices = call.info("indices");
+  for (std::int64_t dim = 0; dim < indices.dim() && !call.flag("scale_grad_by_freq"); ++dim) {
+    if (indices.sizes[static_cast<std::size_t>(dim)] > 1) {
+      signatures.push_back(placing(call, {{"indices", Shard(dim)}, {"grad_output", Shard(dim)}}, {Partial()}));
+    }
+  }
+  signatures.push_back(placing(call, {{"grad_output", Shard(indices.dim())}}, {Shard(1)}));
+  return signatures;
+}
+
+constexpr std::array kEmbeddingRules = std::to_array<Rule>({
+    {.op = "embedding",
+     .signatures = embedding,
+     .shapes = embedding_shapes,
+     .supports = "indices; rows of the table (partial sum); columns"},
+    {.op = "embedding_dense_backward",
+     .signatures = embedding_backward,
+     .shapes = embedding_backward_shapes,
+     .supports = "indices (partial sum); columns of the table"},
+});
+
+}  // namespace
+
+std::span<const Rule> embedding_rules() { return kEmbeddingRules; }
 
 }  // namespace lockstep::global

@@ -1,6 +1,5 @@
 // The rules of losses, forward and backward. Means are divided by the logical count, not by the count of a rank's part.
-#include <lockstep/global/rules/elementwise.h>
-#include <lockstep/global/rules/placing.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
 #include <array>

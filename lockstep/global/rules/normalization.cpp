@@ -1,5 +1,7 @@
-// The rules of batch, layer and group norm. Batch norm is over the full logical batch, however it is sharded.
-#include <lockstep/global/rules/placing.h>
+// The rules of batch, layer and group norm, and of softmax. Batch norm is over the full logical batch, however it is
+// sharded. Of softmax and log_softmax, forward and backward, any dimension may be sharded: along the normalized
+// dimension, the ranks all-reduce the maximum and the sum.
+#include <lockstep/global/rules/signature.h>
 
 #include <array>
 
@@ -148,7 +150,7 @@ constexpr std::string_view kBatchNorm = "batch and positions (statistics of the 
 constexpr std::string_view kLayerNorm = "dimensions before the normalized ones";
 constexpr std::string_view kGroupNorm = "batch; groups that divide evenly";
 
-constexpr std::array kRules = std::to_array<Rule>({
+constexpr std::array kNormalizationRules = std::to_array<Rule>({
     {.op = "native_batch_norm", .signatures = batch_norm, .shapes = batch_norm_shapes, .supports = kBatchNorm},
     {.op = "native_batch_norm_backward",
      .signatures = batch_norm_backward,
@@ -168,6 +170,35 @@ constexpr std::array kRules = std::to_array<Rule>({
 
 }  // namespace
 
-std::span<const Rule> normalization_rules() { return kRules; }
+std::span<const Rule> normalization_rules() { return kNormalizationRules; }
+
+namespace {
+
+std::vector<Signature> any_dim(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& sizes = call.tensors[0].sizes;
+  const auto along = wrapped_dim(call.integer("dim"), call.tensors[0].dim());
+  for (std::int64_t dim = 0; dim < call.tensors[0].dim(); ++dim) {
+    if (dim != along && sizes[static_cast<std::size_t>(dim)] > 1) signatures.push_back(placing_all(call, Shard(dim)));
+  }
+  if (!sizes.empty() && sizes[static_cast<std::size_t>(along)] > 1) {
+    signatures.push_back(placing_all(call, Shard(along)));
+  }
+  return signatures;
+}
+
+constexpr std::string_view kAny =
+    "any dimension; along the normalized one, the largest value and the sum are exchanged";
+
+constexpr std::array kSoftmaxRules = std::to_array<Rule>({
+    {.op = "_softmax", .signatures = any_dim, .supports = kAny},
+    {.op = "_log_softmax", .signatures = any_dim, .supports = kAny},
+    {.op = "_softmax_backward_data", .signatures = any_dim, .supports = kAny},
+    {.op = "_log_softmax_backward_data", .signatures = any_dim, .supports = kAny},
+});
+
+}  // namespace
+
+std::span<const Rule> softmax_rules() { return kSoftmaxRules; }
 
 }  // namespace lockstep::global

@@ -1,11 +1,14 @@
-// Sharding rules and their signatures: the ways to divide one operator's work along one mesh axis. Pure.
+// Sharding rules and their signatures, the ways to divide one operator's work along one mesh axis; and helpers of rules
+// to construct signatures. Pure.
 #pragma once
 
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/rules/op_call.h>
 
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,7 +56,7 @@ std::vector<RuleFamily> rule_families();
 /// All rules, in the order of the families.
 std::vector<Rule> all_rules();
 
-// The families, one file each.
+// The families; a file has one, or two that are alike.
 std::span<const Rule> elementwise_rules();
 std::span<const Rule> matmul_rules();
 std::span<const Rule> reduction_rules();
@@ -68,5 +71,37 @@ std::span<const Rule> normalization_rules();
 std::span<const Rule> softmax_rules();
 std::span<const Rule> loss_rules();
 std::span<const Rule> embedding_rules();
+
+// What rules construct signatures with; inputs that are not named are replicated.
+
+struct PlacedInput {
+  std::string_view argument;
+  std::optional<Placement> placement;  ///< nullopt: any placement
+};
+
+/// A signature from inputs by their names in the schema; those that the call does not have are ignored.
+Signature placing(const OpCall& call, std::initializer_list<PlacedInput> inputs, std::vector<Placement> outputs);
+
+/// A signature in which all given tensor arguments, and all results, have this placement.
+Signature placing_all(const OpCall& call, const Placement& placement);
+
+/// The broadcast shape of the given tensors from index `first` on.
+TensorInfo broadcast(const OpCall& call, std::size_t first = 0);
+
+/// The placement that an input, broadcast to `output`, needs when the output is sharded along `output_dim`.
+std::optional<Placement> shard_like_output(const TensorInfo& input, const TensorInfo& output, std::int64_t output_dim);
+
+/// One signature for each dimension of `shape` with more than one row: all inputs, which are broadcast to it, and all
+/// outputs are sharded along that dimension.
+std::vector<Signature> shards_of(const OpCall& call, const TensorInfo& shape);
+
+/// The same for the shape of the output.
+std::vector<Signature> shards_of_elementwise(const OpCall& call);
+
+/// The shape of the single result, for operators without a meta kernel in libtorch.
+std::vector<Sizes> broadcast_shape(const OpCall& call);
+
+/// The text of docs/global.md from the note on, that it is generated, to the end.
+std::string ops_page();
 
 }  // namespace lockstep::global

@@ -2,8 +2,8 @@
 // writer.
 #include <lockstep/base/error.h>
 #include <lockstep/membership/service/listener.h>
+#include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
-#include <lockstep/net/sleep.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

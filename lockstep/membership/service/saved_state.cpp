@@ -1,7 +1,6 @@
 // A job's membership as JSON.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_integer.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/membership/decisions.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/saved_state.h>

@@ -1,6 +1,6 @@
 // The status document as JSON, its request over HTTP, its table, and stragglers by the median of the others.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/status.h>

@@ -8,7 +8,6 @@
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/membership/session/worker_session.h>
 #include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/net/certificates/peer_tls.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fcntl.h>

@@ -1,10 +1,15 @@
-// The cost model of a cluster: rates of work, and times of the best algorithms for collectives.
+// The cost model of a cluster: rates of work, times of the best algorithms for collectives, and the work of each kind
+// of operator on a rank's parts.
+#include <lockstep/global/placement.h>
 #include <lockstep/plan/cost/cost_model.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::plan {
@@ -111,6 +116,170 @@ ProductRates rates_of(const TimedWork& few, const TimedWork& many) {
     return {.computing = plain, .moving = std::nullopt};
   }
   return {.computing = {1 / x}, .moving = BytesPerSecond{1 / y}};
+}
+
+namespace {
+
+using global::OpCall;
+using global::Sizes;
+
+double elements(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies<>()); }
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The size of the contracted dimension: the last dimension of this operand.
+double common_dimension(const OpCall& call, std::span<const Sizes> inputs, std::string_view operand) {
+  const auto& sizes = inputs[call.tensor(operand)];
+  return sizes.empty() ? 1 : static_cast<double>(sizes.back());
+}
+
+double contracted(const OpCall& call, std::span<const Sizes> inputs) {
+  const auto& self = inputs[call.tensor("self")];
+  double product = 1;
+  for (const auto dim : call.integers("dims_self")) {
+    product *= static_cast<double>(
+        self[static_cast<std::size_t>(global::wrapped_dim(dim, static_cast<std::int64_t>(self.size())))]);
+  }
+  return product;
+}
+
+/// The operations of a convolution: each value of `output` needs a multiplication with each weight of one output
+/// channel.
+double convolution_flops(const OpCall& call, std::span<const Sizes> inputs, const Sizes& output) {
+  const auto& weight = inputs[call.tensor("weight")];
+  const double out_channels = call.flag("transposed") ? static_cast<double>(output.size() > 1 ? output[1] : 1)
+                                                      : static_cast<double>(std::max<std::int64_t>(1, weight[0]));
+  return 2 * elements(output) * elements(weight) / out_channels;
+}
+
+double backward_parts(const OpCall& call) {
+  const auto mask = call.integers("output_mask");
+  if (mask.size() < 2) return 2;
+  return static_cast<double>(mask[0] + mask[1]);
+}
+
+double flops_of(const OpCall& call, std::span<const Sizes> inputs, std::span<const Sizes> outputs) {
+  const std::string_view op = call.name;
+  if (op == "convolution") return convolution_flops(call, inputs, outputs[0]);
+  if (op == "convolution_backward") {
+    return backward_parts(call) * convolution_flops(call, inputs, inputs[call.tensor("grad_output")]);
+  }
+  if (op == "mm" || op == "bmm" || op == "matmul" || op == "mv") {
+    return 2 * elements(outputs[0]) * common_dimension(call, inputs, "self");
+  }
+  if (op == "addmm") return 2 * elements(outputs[0]) * common_dimension(call, inputs, "mat1");
+  if (op == "baddbmm") return 2 * elements(outputs[0]) * common_dimension(call, inputs, "batch1");
+  if (op == "addmv") return 2 * elements(outputs[0]) * common_dimension(call, inputs, "mat");
+  if (op == "tensordot") return 2 * elements(outputs[0]) * contracted(call, inputs);
+  return 0;
+}
+
+/// The number of times that inputs are read: batch norm reads them twice, for the statistics and for the result.
+double looks_at_inputs(const OpCall& call) { return call.name.starts_with("native_batch_norm") ? 2 : 1; }
+
+}  // namespace
+
+Sizes largest_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
+  Sizes sizes = info.sizes;
+  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+    if (!placements[axis].is_shard()) continue;
+    auto& size = sizes[static_cast<std::size_t>(placements[axis].dim)];
+    size = (size + mesh_sizes[axis] - 1) / mesh_sizes[axis];
+  }
+  return sizes;
+}
+
+Bytes bytes_of_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
+  return {elements(largest_part(info, placements, mesh_sizes)) * info.element_bytes};
+}
+
+bool is_view(const OpCall& call) {
+  static constexpr std::array<std::string_view, 28> kViews{
+      "view",   "_unsafe_view", "_reshape_alias", "t",        "transpose", "permute",          "expand",
+      "slice",  "select",       "unsqueeze",      "squeeze",  "alias",     "detach",           "as_strided",
+      "split",  "chunk",        "unbind",         "narrow",   "movedim",   "split_with_sizes", "diagonal",
+      "unfold", "view_as",      "expand_as",      "swapdims", "flatten",   "unflatten",        "positive"};
+  return is_one_of(call.name, kViews);
+}
+
+Work work_of(const OpCall& call, std::span<const Sizes> inputs, std::span<const Sizes> outputs) {
+  if (is_view(call)) return {.kind = Work::Kind::view};
+  Work work{.flops = {flops_of(call, inputs, outputs)}};
+  if (work.flops.value > 0) {
+    work.kind = call.name.starts_with("convolution") ? Work::Kind::convolution : Work::Kind::matmul;
+  }
+  const double looks = looks_at_inputs(call);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!call.tensors[i].defined) continue;
+    work.touched += looks * Bytes{elements(inputs[i]) * call.tensors[i].element_bytes};
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    work.touched += Bytes{elements(outputs[i]) * call.outputs[i].element_bytes};
+  }
+  return work;
+}
+
+Work loading_of(Bytes part) {
+  constexpr double kTimesTouched = 4;
+  return {.kind = Work::Kind::memory, .flops = {}, .touched = kTimesTouched * part};
+}
+
+Work copying_of(Bytes gradient) { return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * gradient}; }
+
+Work copying_of_step(const global::Step& step, Bytes before, Bytes after) {
+  const auto in_front = [](const Placement& placement) { return placement.is_shard() && placement.dim == 0; };
+  Bytes copied{};
+  if (step.from.is_shard() && step.to.is_replicate()) {  // all_gather
+    if (!in_front(step.from)) copied = before + after;
+  } else if (step.from.is_shard()) {  // all_to_all
+    copied = after;
+    if (!in_front(step.to)) copied += before;
+  } else if (step.from.is_partial() && step.to.is_shard()) {  // reduce_scatter
+    if (!in_front(step.to)) copied = before + after;
+  } else {  // an all_reduce into a new tensor, a part of a replicated value, or zeros
+    copied = after;
+  }
+  return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * copied};
+}
+
+std::vector<InnerCollective> inner_collectives(const OpCall& call, std::span<const Placements> inputs,
+                                               std::span<const int> mesh_sizes) {
+  std::vector<InnerCollective> found;
+  const auto each_axis = [&](std::size_t input, auto&& use) {
+    for (std::size_t axis = 0; axis < mesh_sizes.size(); ++axis) {
+      if (mesh_sizes[axis] > 1 && inputs[input][axis].is_shard()) use(axis, inputs[input][axis].dim);
+    }
+  };
+  const std::string_view op = call.name;
+  const auto channels = [&](std::string_view input) { return static_cast<double>(call.info(input).sizes.at(1)); };
+  if (op == "native_batch_norm" && call.flag("training")) {
+    each_axis(call.tensor("input"), [&](std::size_t axis, int dim) {
+      const Bytes gathered{8 * (1 + 2 * channels("input")) * mesh_sizes[axis]};  // in float64
+      if (dim != 1) found.push_back({.kind = Collective::all_gather, .axis = axis, .bytes = gathered});
+    });
+  } else if (op == "native_batch_norm_backward" && call.flag("train")) {
+    each_axis(call.tensor("input"), [&](std::size_t axis, int dim) {
+      if (dim != 1) found.push_back({.axis = axis, .bytes = {8 * 2 * channels("input")}});
+    });
+  } else if (op == "_softmax" || op == "_log_softmax" || op == "_softmax_backward_data" ||
+             op == "_log_softmax_backward_data") {
+    const auto along = global::wrapped_dim(call.integer("dim"), call.tensors[0].dim());
+    each_axis(0, [&](std::size_t axis, int dim) {
+      if (dim != along) return;
+      const auto part = largest_part(call.tensors[0], inputs[0], mesh_sizes);
+      const auto rows =
+          elements(part) / static_cast<double>(std::max<std::int64_t>(1, part[static_cast<std::size_t>(dim)]));
+      const Bytes one{rows * call.tensors[0].element_bytes};
+      for (int i = 0; i < (op.ends_with("data") ? 1 : 2); ++i) found.push_back({.axis = axis, .bytes = one});
+    });
+  } else if (op.starts_with("nll_loss") && op.ends_with("forward") && call.integer("reduction", 1) == 1) {
+    each_axis(call.tensor("self"), [&](std::size_t axis, int) { found.push_back({.axis = axis, .bytes = {8}}); });
+  } else if (op == "norm" || op == "linalg_vector_norm" || op == "var" || op == "std" || op == "var_mean") {
+    each_axis(0, [&](std::size_t axis, int) { found.push_back({.axis = axis, .bytes = {8}}); });
+  }
+  return found;
 }
 
 }  // namespace lockstep::plan

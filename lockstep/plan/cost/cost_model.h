@@ -3,10 +3,9 @@
 #pragma once
 
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/rules/op_call.h>
-#include <lockstep/global/transitions.h>
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/units.h>
 
 #include <cstddef>
 #include <functional>

@@ -1,7 +1,7 @@
 // The cache of decisions for operators and their input placements.
 #include <lockstep/base/error.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/global/rules/choose.h>
-#include <lockstep/global/transitions.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/decisions.h>
 

@@ -1,12 +1,11 @@
 // The measurement of one device: arithmetic, memory, and the overhead of operators.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/measure/measure.h>
-#include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>

@@ -1,8 +1,8 @@
 // Automatic parallelism. Order: trace a step, plan, agree on the plan, distribute the module, measure it if requested.
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/ambient_mesh.h>
+#include <lockstep/global/mesh_state.h>
 #include <lockstep/plan/auto_parallel.h>
-#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/agreed_plan.h>

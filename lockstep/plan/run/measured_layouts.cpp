@@ -1,6 +1,6 @@
 // Training steps on a module's saved numbers in several layouts, with the same random numbers in each.
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/snapshot.h>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/units.h>
 
 #include <array>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // The recorder of operators on planning tensors, and the errors for operators that need values of tensors.
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/parts.h>
 #include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/mesh_state.h>
 #include <lockstep/global/tensor_state.h>
-#include <lockstep/plan/trace/attribution.h>
+#include <lockstep/plan/graph.h>
 #include <lockstep/plan/trace/step_recorder.h>
 
 #include <ATen/ATen.h>

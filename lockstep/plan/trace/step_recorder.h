@@ -1,8 +1,8 @@
 // The recorder of operators on planning tensors, which have shapes but no memory; it builds the graph of a step.
 #pragma once
 
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/plan.h>
-#include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/plan/graph.h>
 

@@ -48,7 +48,7 @@ struct StepProgram {
 /// Runs forward, backward, `prepare_gradients` and the optimizer (its second step, when its state exists) on tensors
 /// that have shapes and no memory, and returns the executed operators. Afterwards the module is unchanged; its mode
 /// (train, eval) is used. An operator belongs to the module whose parameters it uses; without parameters, to the module
-/// of its inputs (attribution.h).
+/// of its inputs.
 ///
 /// Errors: unsupported, naming the operator, where the step reads values of tensors (`item()`, a condition) or makes a
 /// tensor whose shape depends on values; invalid_argument where it mixes in ordinary tensors that are not registered

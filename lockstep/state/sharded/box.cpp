@@ -1,7 +1,7 @@
 // Box arithmetic: intersections, the part of a placement, runs of strided memory as boxes, cuts into smaller boxes.
 #include <lockstep/state/sharded/box.h>
 
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

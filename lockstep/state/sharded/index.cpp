@@ -3,7 +3,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/base/text.h>

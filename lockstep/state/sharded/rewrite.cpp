@@ -7,7 +7,7 @@
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/sharded/index.h>
-#include <lockstep/state/sharded/shard_reader.h>
+#include <lockstep/state/sharded/load.h>
 
 #include <fmt/ranges.h>
 #include <fnmatch.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/state/sharded/index.h>
-#include <lockstep/state/sharded/shard_reader.h>
+#include <lockstep/state/sharded/load.h>
 
 #include <filesystem>
 #include <map>

@@ -4,14 +4,13 @@
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 #include <lockstep/state/checkpoint.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/index.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/sharded/save.h>
-#include <lockstep/state/sharded/shard_reader.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/comm/clock_offset.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>

@@ -1,6 +1,6 @@
 // The JSON form of a run's state, which also reads the form of older versions, and the settings that a resume compares.
 #include <lockstep/base/error.h>
-#include <lockstep/base/json_words.h>
+#include <lockstep/base/json.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 

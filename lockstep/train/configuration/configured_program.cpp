@@ -1,8 +1,8 @@
 // A program made from the configuration: data set, model and task from registered parts, where the user does not supply
 // them.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/counted_remarks.h>
-#include <lockstep/models/picture_model.h>
+#include <lockstep/data/files/reports.h>
+#include <lockstep/models/picture_models.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/stored_pictures.h>

@@ -2,9 +2,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
-#include <lockstep/base/usable_cpus.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/data/check.h>
-#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/keys/config_keys.h>

@@ -6,7 +6,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/checkpoint/run_folder.h>

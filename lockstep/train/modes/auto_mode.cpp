@@ -2,7 +2,7 @@
 // written into the configuration as semi_auto or data_parallel; a plan timed against data parallel with the run's own
 // data; and the conversion between a run's layout and a plan file.
 #include <lockstep/base/error.h>
-#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/keys/config_keys.h>

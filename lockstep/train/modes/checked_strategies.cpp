@@ -3,8 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/global/module_of_operator.h>
-#include <lockstep/plan/given_strategies.h>
+#include <lockstep/global/operator_strategy.h>
+#include <lockstep/plan/graph.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>

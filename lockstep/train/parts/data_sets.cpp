@@ -5,7 +5,6 @@
 #include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/samples/token_stream.h>
 #include <lockstep/train/parts.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
 // The shipped models as parts: the classifiers of models/, GPT, Wide & Deep, and what Python exported as TorchScript.
 #include <lockstep/models/gpt.h>
-#include <lockstep/models/picture_model.h>
+#include <lockstep/models/picture_models.h>
 #include <lockstep/models/torchscript.h>
 #include <lockstep/models/wide_and_deep.h>
 #include <lockstep/train/parts.h>

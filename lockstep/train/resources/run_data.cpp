@@ -2,7 +2,7 @@
 // holds one batch ahead of the consumer, copied from pinned memory to the device on its own stream.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/device/lane.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/part_kinds.h>

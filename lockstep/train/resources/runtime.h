@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
-#include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/resolved_run.h>
 #include <lockstep/world/world.h>

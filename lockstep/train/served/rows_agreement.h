@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/parameter_servers/held_rows.h>
+#include <lockstep/parameter_servers/server_rows.h>
 
 #include <cstdint>
 #include <optional>

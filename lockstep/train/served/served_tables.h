@@ -5,7 +5,7 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/parameter_servers/client.h>
-#include <lockstep/parameter_servers/partition.h>
+#include <lockstep/parameter_servers/wire.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/config.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/models/remote_rows.h>
-#include <lockstep/parameter_servers/partition.h>
+#include <lockstep/parameter_servers/wire.h>
 #include <lockstep/rows/row_rule.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/resolved_run.h>

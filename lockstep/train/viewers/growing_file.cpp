@@ -1,5 +1,5 @@
 // Buffered appends by write(2), with ftruncate to the last whole record when a write fails.
-#include <lockstep/base/disk_reason.h>
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/growing_file.h>
 

@@ -1,6 +1,5 @@
 // One key of a real etcd, and how people write which.
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/etcd/address.h>
 #include <lockstep/cluster/etcd/client.h>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // The service of launchers on a real etcd: who runs it, who takes over, and servers of etcd that come and go.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/etcd_rendezvous.h>
-#include <lockstep/cluster/etcd/messages.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // Which device a rank takes, and which ranks share one.
-#include <lockstep/comm/device/choose.h>
-#include <lockstep/comm/device/identity.h>
+#include <lockstep/comm/device/devices.h>
 
 #include "comm/suite.h"
 

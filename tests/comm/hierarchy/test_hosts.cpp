@@ -1,5 +1,5 @@
 // Who is where.
-#include <lockstep/comm/hierarchy/hosts.h>
+#include <lockstep/comm/hierarchy/plans.h>
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,8 @@
 // CSV, lines and tokens.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/files/csv.h>
-#include <lockstep/data/files/encoding.h>
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/picture.h>
+#include <lockstep/data/files/text_files.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <gmock/gmock.h>

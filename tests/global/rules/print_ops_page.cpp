@@ -1,5 +1,5 @@
 // Prints the last part of docs/global.md.
-#include <lockstep/global/rules/ops_page.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 #include "rules/simulated_ranks.h"
 
-#include <lockstep/global/even_split.h>
+#include <lockstep/global/placement.h>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // take from whom.
 #pragma once
 
-#include <lockstep/global/transitions.h>
+#include <lockstep/global/placement.h>
 
 #include <cstdint>
 #include <map>

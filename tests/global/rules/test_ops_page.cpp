@@ -1,4 +1,4 @@
-#include <lockstep/global/rules/ops_page.h>
+#include <lockstep/global/rules/signature.h>
 
 #include "support/read_file.h"
 

@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/placement.h>
 
 #include "rules/all_placements.h"
 

@@ -1,6 +1,6 @@
 // All pairs of placements on meshes of one to three axes: each step takes only what the ranks of its line hold, and the
 // last one arrives.
-#include <lockstep/global/transitions.h>
+#include <lockstep/global/placement.h>
 
 #include "rules/all_placements.h"
 #include "rules/simulated_ranks.h"

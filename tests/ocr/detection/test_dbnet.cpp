@@ -3,7 +3,7 @@
 #include <apps/ocr/detection/dbnet_loss.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/models/resnet.h>
+#include <lockstep/models/picture_models.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights.h>

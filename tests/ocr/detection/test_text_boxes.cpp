@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/files/counted_remarks.h>
+#include <lockstep/data/files/reports.h>
 #include <lockstep/samples/pictures.h>
 
 #include <torch/torch.h>

@@ -3,7 +3,6 @@
 #include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
 #include <apps/operator/job/json_fields.h>
-#include <apps/operator/job/time_text.h>
 #include <fcntl.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>

@@ -4,7 +4,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/auto_parallel.h>
-#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/run/measured_layouts.h>
 
 #include "support/ranks.h"

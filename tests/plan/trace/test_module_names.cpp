@@ -1,4 +1,4 @@
-#include <lockstep/plan/trace/attribution.h>
+#include <lockstep/plan/graph.h>
 
 #include <gtest/gtest.h>
 

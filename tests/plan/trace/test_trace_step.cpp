@@ -2,8 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/compat/attention.h>
 #include <lockstep/models/gpt.h>
-#include <lockstep/models/mlp.h>
-#include <lockstep/models/resnet.h>
+#include <lockstep/models/picture_models.h>
 #include <lockstep/plan/trace/trace_step.h>
 
 #include "real_step.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lockstep/base/process.h>
-#include <lockstep/cluster/elastic/held_outputs.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/elastic/node_session.h>
 
