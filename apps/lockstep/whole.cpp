@@ -4,9 +4,11 @@
 #include <lockstep/cli/app_commands.h>
 
 #include <memory>
+#include <utility>
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  const auto parts = std::make_shared<const train::Parts>(ocr::with_ocr_parts(train::shipped_parts()));
-  return cli::run_whole_program(argc, argv, app_commands(), parts);
+  auto parts = ocr::with_ocr_parts(train::shipped_parts());
+  parts.built_in = {"liblockstep_ocr.so"};  // the plugin apps/ocr/plugin.cpp, which runs of other programs name
+  return cli::run_whole_program(argc, argv, app_commands(), std::make_shared<const train::Parts>(std::move(parts)));
 }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -208,6 +209,13 @@ class Checker final : public ConfigFields {
   void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {
     if (rule.hidden) return;
     const auto path = join(path_, key);
+    if (!seen_.insert(path).second) {
+      mistakes_.push_back(
+          {.position = FilePosition(),
+           .text = fmt::format("{} is a key of its section and an option of the part that the section names; give the "
+                               "option another name",
+                               path)});
+    }
     const auto value = detail::to_node(target);
     if (rule.required && is_empty(value)) {
       const ConfigMistake missing{.position = FilePosition(),
@@ -240,6 +248,7 @@ class Checker final : public ConfigFields {
   }
 
   std::string path_;
+  std::set<std::string> seen_;
   std::vector<ConfigMistake> mistakes_;
 };
 

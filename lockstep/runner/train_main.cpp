@@ -7,6 +7,8 @@
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/configuration/read_config.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/plugins/error_origin.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -91,26 +93,6 @@ int measure(int argc, char** argv, const std::string& name, const Own& own) {
   return parse(app, argc, argv, name, code) ? runner::predict(arguments, program) : code;
 }
 
-/// The section `program`. The program may read it late, for example when it makes its model or its callbacks, which are
-/// made last.
-void require_read(const ConfigNode& section) {
-  if (section.entries.empty() || !section.looked_at || *section.looked_at) return;
-  const auto& first = section.entries.front();
-  throw Error(ErrorKind::config, "config",
-              fmt::format("program.{}: this program does not read the section program; remove it, or read it where the "
-                          "program is made: read_config<Options>(config.program, \"program\")",
-                          first.key),
-              first.value.position);
-}
-
-train::Program with_read_section(train::Program program, const train::ResolvedRun& config) {
-  program.callbacks = [before = std::move(program.callbacks), section = config.program](int rank) {
-    require_read(section);
-    return before ? before(rank) : train::Callbacks{};
-  };
-  return program;
-}
-
 /// A word that is not KEY=VALUE, such as the command of `lockstep train`.
 void refuse_other_command(const runner::ProgramArguments& arguments, const std::string& name) {
   const auto& words = arguments.overrides;
@@ -165,15 +147,13 @@ int run_and_report(int argc, char** argv, const std::function<Own()>& own) noexc
 int train_main(int argc, char** argv, const std::function<train::Program(const train::RunConfig&)>& make,
                train::RunConfig defaults) noexcept {
   return run_and_report(argc, argv, [&] {
+    if (!make) fail(ErrorKind::invalid_argument, "train_main", "the function that makes the program is empty");
     const auto load = [defaults](const auto& file, auto overrides) {
-      auto config = train::load_program_config(defaults, file, overrides);
-      config.program.looked_at = std::make_shared<bool>(false);
-      return config;
+      return train::load_program_config(defaults, file, overrides);
     };
     train::ResolvedRun keys(defaults);
     keys.has_own_model = keys.has_own_data = true;
-    return Own{load, [make](const train::ResolvedRun& config) { return with_read_section(make(config), config); },
-               std::move(keys),
+    return Own{load, [make](const train::ResolvedRun& config) { return make(config); }, std::move(keys),
                /*has_own_model=*/true};
   });
 }
@@ -195,7 +175,10 @@ int train_main(int argc, char** argv, const train::Program& program, const std::
 
 int train_main(int argc, char** argv, train::Parts parts) noexcept {
   return run_and_report(argc, argv, [&] {
-    const auto shared = std::make_shared<const train::Parts>(std::move(parts));
+    const auto program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : std::string("the program");
+    train::require_makers(parts);
+    const auto shared =
+        std::make_shared<const train::Parts>(train::with_error_origin_of_program(std::move(parts), program));
     const auto load = [shared](const auto& file, auto overrides) {
       return train::load_run_config(*file, overrides, shared);
     };

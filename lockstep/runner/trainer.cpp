@@ -60,6 +60,26 @@ int exit_code_of(const train::RunResult& result) {
   return *result.ended_by == SIGTERM || *result.ended_by == SIGUSR1 ? cluster::kEndedEarly : 128 + *result.ended_by;
 }
 
+/// The section `program`. The program may read it late, for example when it makes its model or its callbacks, which are
+/// made last.
+void require_read(const ConfigNode& section) {
+  if (section.entries.empty() || !section.looked_at || *section.looked_at) return;
+  const auto& first = section.entries.front();
+  throw Error(ErrorKind::config, "config",
+              fmt::format("program.{}: this program does not read the section program; remove it, or read it where the "
+                          "program is made: read_config<Options>(config.program, \"program\")",
+                          first.key),
+              first.value.position);
+}
+
+train::Program with_read_section(train::Program program, const train::ResolvedRun& config) {
+  program.callbacks = [before = std::move(program.callbacks), section = config.program](int rank) {
+    require_read(section);
+    return before ? before(rank) : train::Callbacks{};
+  };
+  return program;
+}
+
 }  // namespace
 
 struct Trainer::State {
@@ -96,7 +116,7 @@ struct Trainer::State {
   auto as_rank(const Act& act) -> decltype(act(std::declval<std::optional<Group>&>())) {
     try {
       if (!find_out()) return {};
-      if (!program) program = make();
+      if (!program) program = with_read_section(make(), config);
       if (!group) {
         config = train::resolved_for(*program, config);
         train::check_run_config(train::without_training(config));

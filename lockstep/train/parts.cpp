@@ -36,6 +36,7 @@ const std::shared_ptr<const Parts>& shared_shipped_parts() {
 void require_makers(const Parts& parts) {
   for_each_kind([&](std::string_view kind, std::string_view, auto member) {
     for (const auto& part : parts.*member) {
+      if (part.name.empty()) fail(ErrorKind::invalid_argument, "parts", "one of {} has no name; give it one", kind);
       const auto need = [&](bool given, std::string_view function) {
         if (given) return;
         fail(ErrorKind::invalid_argument, "parts", "'{}' of {} has no function `{}`; give it one", part.name, kind,

@@ -235,5 +235,36 @@ TEST(Config, RefusesOtherLists) {
   EXPECT_TRUE(read_named_list(read("root: x\n").transforms, "transforms").empty());
 }
 
+struct Width {
+  std::int64_t width = 1;
+};
+void describe(ConfigFields& fields, Width& options) { fields.field("width", options.width, at_least(1), "of a layer"); }
+struct Other : Width {};
+
+TEST(PartOptions, AnotherTypeIsAnErrorWithBothTypes) {
+  const auto options = PartOptions::of(Width{3}, "net");
+  EXPECT_EQ(options.as<Width>().width, 3);
+  expect_error(ErrorKind::invalid_argument, {"'net'", "Width", "Other"}, [&] { options.as<Other>(); });
+  expect_error(ErrorKind::invalid_argument, {"has no options", "Width"}, [&] { PartOptions().as<Width>(); });
+}
+
+/// As values that a program has set.
+TEST(Config, ChecksValuesByTheRulesOfTheirKeys) {
+  const auto check = [](SampleConfig config) { check_fields([&](ConfigFields& fields) { describe(fields, config); }); };
+  auto good = read("root: x\n");
+  EXPECT_NO_THROW(check(good));
+  auto bad = good;
+  bad.root = "";
+  bad.epochs = -1;
+  expect_error(ErrorKind::config, {"2 mistakes", "epochs: ", "root is missing"}, [&] { check(bad); });
+  bool flag = true;
+  expect_error(ErrorKind::config, {"shuffle is a key of its section and an option of the part"}, [&] {
+    check_fields([&](ConfigFields& fields) {
+      fields.field("shuffle", flag, anything(), "");
+      fields.field("shuffle", flag, anything(), "");
+    });
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

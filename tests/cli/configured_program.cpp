@@ -39,6 +39,23 @@ int run(const std::string& name, const std::string& work_dir, const std::string&
     train::choose(config.optimizer, "adam", train::AdamSettings{.betas = {0.9, 1.5}});
   } else if (name == "wrong_options") {
     train::choose(config.optimizer, "adam", train::SgdSettings{});
+  } else if (name == "other_options") {
+    train::choose(config.scheduler, "cosine", train::StepSettings{});
+  } else if (name == "later_name") {
+    train::choose(config.optimizer, "adamw", train::AdamSettings{.betas = {0.5, 0.6}});
+    config.optimizer.name = "adam";
+  } else if (name == "unused_loss") {
+    config.loss.label_smoothing = 0.3;
+  } else if (name == "unused_transforms") {
+    config.data.train_transforms = parse_yaml("[to_tensor]");
+  } else if (name == "two_optimizers" || name == "foreign_optimizer") {
+    if (name == "two_optimizers") config.optimizer.weight_decay = 0.5;
+    program.optimizer = [foreign = name == "foreign_optimizer"](const std::vector<torch::Tensor>& parameters) {
+      const auto tensors = foreign ? std::vector{torch::zeros({1}, torch::requires_grad())} : parameters;
+      return std::make_unique<torch::optim::SGD>(tensors, 0.1);
+    };
+  } else if (name == "nothing_watches") {
+    program.callbacks = [](int) { return train::Callbacks(1); };
   } else if (name == "wrapped") {
     train::choose(config.parallel.wrapper, "fully_sharded", train::FullyShardedSettings{.threshold_kb = 0});
   } else if (name == "own_optimizer" || name == "other_optimizer") {

@@ -209,7 +209,7 @@ TEST_F(OwnParts, AMeanOverItemsIsThatOfAllRanks) {
 
 TEST_F(OwnParts, APartThatThrowsEndsTheRunOnAllRanksWithItsReason) {
   for (const auto& [key, code, reason] :
-       {std::tuple{"model.fails=make", 1, "the net cannot be made"},
+       {std::tuple{"model.fails=make", 1, "lockstep_parts_program, model net] the net cannot be made"},
         {"model.fails=forward", 1, "the net cannot compute"},
         {"model.fails=shape", 1, "in the forward pass and loss of a batch of x Float ["},
         {"model.fails=detached", 2, "the task's loss does not depend on any weight"},

@@ -95,13 +95,24 @@ TEST_F(TrainerProgramInCode, ItsValuesAreCheckedLikeThoseOfAFile) {
        {std::pair{"no_rate", Words{"optimizer.lr is missing; it must be given"}},
         {"wrong_mode", {"2 mistakes", "parallel.mode: ", "did you mean 'data_parallel'?", "train.accumulate: "}},
         {"wrong_betas", {"optimizer.betas[1]: "}},
-        {"wrong_options", {"'adam'", "lockstep::train::SgdSettings", "lockstep::train::AdamSettings"}}}) {
+        {"other_options", {"scheduler.name", "cosine has the options none", "step_size, gamma, unit"}},
+        {"later_name", {"optimizer.name", "is adam", "options of adamw"}},
+        {"unused_loss", {"loss.label_smoothing", "is 0.3 and has no effect"}},
+        {"unused_transforms", {"data.train_transforms", "has no effect"}},
+        {"two_optimizers", {"optimizer.weight_decay", "is 0.5 and has no effect"}},
+        {"foreign_optimizer", {"not among the parameters"}},
+        {"wrong_options", {"adam has the options betas, eps", "momentum, nesterov, dampening"}}}) {
     const auto ran = run(1, name);
     EXPECT_NE(ran.status.code, 0) << name;
     for (const auto& reason : reasons) EXPECT_THAT(ran.err, HasSubstr(reason)) << name;
     EXPECT_FALSE(std::filesystem::exists(folder("out"))) << name;
   }
   EXPECT_THAT(run(1, "evaluates").out, HasSubstr("loss "));  // needs no rate and no length
+  EXPECT_TRUE(run(1, "nothing_watches").status.ok());
+  for (const auto& [word, answer] : {std::pair{"optimizer.weight_decay=0.5", "has no effect"},
+                                     {"program.width=3", "does not read the section program"}}) {
+    EXPECT_THAT(run_program(program("keys", {word})).err, HasSubstr(answer)) << word;
+  }
 }
 
 TEST_F(TrainerProgramInCode, AWrapperSetsItsKeys) {

@@ -55,7 +55,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ResolvedRun& run, 
 
 /// Gives the run an optimizer that its program makes: optimizer.name is that of its class, and weight_decay, the
 /// options and, if not given, lr are those of its first parameter group. Error(unsupported) for an optimizer whose
-/// state cannot be saved.
+/// state cannot be saved, Error(config) for other values of the section, which would have no effect.
 void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory);
 
 /// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did

@@ -231,6 +231,8 @@ struct Parts {
   std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms
   std::vector<CallbackPart> callbacks{};
   std::vector<WrapperPart> wrappers{};
+  /// Names of plugins' files whose parts are among these already: a configuration may name them with no effect.
+  std::vector<std::string> built_in{};
 };
 
 /// The shipped parts.

@@ -107,8 +107,8 @@ struct Program {
 Program configured_program(const ResolvedRun& config);
 
 /// `run` with what such a program brings: its model and data and, if it makes the optimizer, that optimizer's settings
-/// and the factory (set_own_optimizer()); and with the keys that parallel.wrapper sets. Error(unsupported) for an
-/// optimizer whose state cannot be saved, Error(config) for a wrapper that contradicts parallel.mode.
+/// and the factory (set_own_optimizer()); and with the keys that parallel.wrapper sets. Errors of that function, and
+/// Error(config) for a wrapper that contradicts parallel.mode.
 ResolvedRun resolved_for(const Program& program, ResolvedRun run);
 
 /// The defaults changed by a YAML text, for a program with these parts, and then by `overrides`

@@ -14,7 +14,6 @@
 namespace lockstep::detail {
 namespace {
 
-using hierarchy::Lane;
 using hierarchy::Plan;
 
 class HierarchyBackend : public Backend {
@@ -69,7 +68,8 @@ class HierarchyBackend : public Backend {
     auto all = at::empty({engines_.hosts.size() * length}, at::kByte);
     std::copy(fingerprint.begin(), fingerprint.end(), static_cast<char*>(mine.data_ptr()));
     Plan plan;
-    plan.add(Lane::direct, [this, mine, all, call]() mutable { return engines_.direct->all_gather(all, mine, call); });
+    plan.add(hierarchy::Lane::direct,
+             [this, mine, all, call]() mutable { return engines_.direct->all_gather(all, mine, call); });
     wait_in(progress_, *pipeline_.start(std::move(plan)), *this, timeout_);
 
     std::vector<std::string> texts;

@@ -89,6 +89,7 @@ class OwnPaths {
 
 Callbacks make_used_callbacks(const ResolvedRun& config, Callbacks of_program) {
   auto callbacks = std::move(of_program);
+  std::erase(callbacks, nullptr);
   OwnPaths paths(config);
   for (const auto& callback : callbacks) {
     callback->check(config);

@@ -188,9 +188,44 @@ void check_servers(const ResolvedRun& config) {
   }
 }
 
+void check_chosen_options(const ResolvedRun& config) {
+  const auto& parts = *config.parts;
+  require_own_options(config.optimizer, parts.optimizers, "optimizer.name");
+  require_own_options(config.scheduler, parts.schedules, "scheduler.name");
+  require_own_options(config.parallel.wrapper, parts.wrappers, "parallel.wrapper.type");
+  if (!config.has_own_data) require_own_options(config.data, parts.data, "data.name");
+  if (config.has_own_model) return;
+  require_own_options(config.model, parts.models, "model.name");
+  require_own_options(config.task, parts.tasks, "task.name");
+  if (!has_task(config)) require_own_options(config.loss, parts.losses, "loss.name");
+}
+
+/// A program that brings its model or its data takes their place in the configuration: in a file these keys do not
+/// exist.
+void check_keys_of_own_parts(const ResolvedRun& config) {
+  if (!config.has_own_model && !config.program.entries.empty()) {
+    contradiction("the section program is for programs with a model of their own, which read it; remove it");
+  }
+  if (!config.has_own_model && !config.has_own_data) return;
+  const auto own = all_settings(config);
+  const ResolvedRun defaults;
+  auto given = defaults;
+  if (config.has_own_model) given.model = config.model, given.task = config.task, given.loss = config.loss;
+  if (config.has_own_data) given.data = config.data;
+  const auto before = all_settings(defaults);
+  for (const auto& [key, value] : all_settings(given)) {
+    const auto unset = before.find(key);
+    if (own.contains(key) || (unset != before.end() && unset->second == value)) continue;
+    fail(ErrorKind::config, key, "is {} and has no effect: the program brings its {}; remove it", value,
+         key.starts_with("data.") ? "data" : "model and its task");
+  }
+}
+
 }  // namespace
 
 void check_run_config(const ResolvedRun& config) {
+  check_chosen_options(config);
+  check_keys_of_own_parts(config);
   check_fields([copy = config](ConfigFields& fields) mutable { describe(fields, copy); });
   check_folders(config);
   check_length(config.train);

@@ -31,11 +31,12 @@ void refuse_own_section(const ConfigSource& source, const std::filesystem::path&
   std::getline(in, line);
   const bool named = line.starts_with(kOwnProgram);
   const auto program = named ? line.substr(kOwnProgram.size()) : std::string("PROGRAM");
-  throw Error(ErrorKind::config, "config",
-              fmt::format("the section program is of a program with a model of its own{}: use that in place of "
-                          "lockstep, such as '{} eval --weights DIR' with the folder of a run",
-                          named ? ", " + program : "", program),
-              section->position);
+  throw Error(
+      ErrorKind::config, "config",
+      fmt::format("this is the configuration of a program with a model of its own{}: use that in place of lockstep; "
+                  "if its main function is train_main(), '{} eval --weights DIR' with the folder of a run",
+                  named ? ", " + program : "", program),
+      section->position);
 }
 
 }  // namespace
@@ -71,6 +72,7 @@ ResolvedRun read_run_config(const ConfigSource& source, ResolvedRun run) {
     throw with_place(error, given);
   }
   run.given = given;
+  if (run.has_own_model) run.program.looked_at = std::make_shared<bool>(false);
   return run;
 }
 

@@ -1,5 +1,6 @@
 // A visitor of the keys of all parts of a section that finds given keys which the chosen part does not have.
 #include <lockstep/base/config_values.h>
+#include <lockstep/base/error.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/keys/section_options.h>
 
@@ -93,6 +94,22 @@ PartOptions data_options(const DataConfig& config, const DataPart& part) {
   auto* root = config.root.empty() ? nullptr : root_of(options);
   if (root != nullptr && root->empty()) *root = config.root;
   return options;
+}
+
+void require_options_of(const PartOptions& chosen, std::string_view name, const PartOptions& declared,
+                        std::string_view key) {
+  if (chosen.part().empty()) return;
+  if (chosen.part() != name) {
+    fail(ErrorKind::config, key, "is {}, and choose() gave the options of {}; call choose() with the name that counts",
+         name, chosen.part());
+  }
+  const auto given = keys_of(chosen), own = keys_of(declared);
+  if (given == own) return;
+  const auto text = [](const std::vector<std::string>& keys) {
+    return keys.empty() ? std::string("none") : fmt::format("{}", fmt::join(keys, ", "));
+  };
+  fail(ErrorKind::config, key, "{} has the options {}, and choose() gave those of another part: {}", name, text(own),
+       text(given));
 }
 
 std::vector<std::string> take_unused_keys(ConfigFields& fields, const NamedOptions& own,

@@ -35,6 +35,18 @@ PartOptions data_options(const DataConfig& config, const DataPart& part);
 /// The key `root` of options; nullptr where they have none. Valid as long as they are.
 std::string* root_of(PartOptions& options);
 
+/// Error(config) unless options that a program has chosen for a section (choose()) belong to the part `name` and have
+/// the keys of `declared`, those of the part. `key` is "optimizer.name".
+void require_options_of(const PartOptions& chosen, std::string_view name, const PartOptions& declared,
+                        std::string_view key);
+
+/// The same for a section that names one of `parts`.
+template <typename Section, typename Part>
+void require_own_options(const Section& section, const std::vector<Part>& parts, std::string_view key) {
+  const auto* part = find_part(parts, part_name_in(section));
+  if (part != nullptr) require_options_of(section.options, part->name, part->options, key);
+}
+
 /// A part with its options.
 struct NamedOptions {
   std::string name;

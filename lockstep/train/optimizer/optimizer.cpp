@@ -1,6 +1,8 @@
 // The construction of optimizers: parameters grouped by settings, one optimizer per group, all joined into one;
 // a learning rate factor is kept in each group's options (ScaledRate).
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/optimizer.h>
@@ -52,6 +54,42 @@ void join(optim::Optimizer& whole, optim::Optimizer& optimizer) {
   for (auto& [parameter, state] : optimizer.state()) whole.state()[parameter] = std::move(state);
 }
 
+/// Keys of the section `optimizer` that have no effect, because the program makes the optimizer.
+void require_no_other(const OptimizerConfig& given, const OptimizerConfig& own) {
+  const OptimizerConfig unset;
+  const auto refuse = [](std::string_view key, const std::string& value) {
+    fail(ErrorKind::config, key, "is {} and has no effect: the program makes its optimizer; remove it, or set it there",
+         value);
+  };
+  const auto options = [](PartOptions of) { return print_fields([&](ConfigFields& fields) { of.visit(fields); }); };
+  if (given.name != unset.name && given.name != own.name) refuse("optimizer.name", given.name);
+  if (given.weight_decay != unset.weight_decay && given.weight_decay != own.weight_decay) {
+    refuse("optimizer.weight_decay", fmt::format("{}", given.weight_decay));
+  }
+  if (given.options.part() == own.name && options(given.options) != options(own.options)) {
+    refuse(fmt::format("an option of optimizer.name {}", own.name), "set");
+  }
+  if (!given.no_decay.empty()) refuse("optimizer.no_decay", fmt::format("[{}]", fmt::join(given.no_decay, ", ")));
+  if (given.groups.kind != ConfigNode::Kind::null) refuse("optimizer.groups", print_yaml(given.groups));
+}
+
+void require_given(const optim::Optimizer& optimizer, const std::vector<at::Tensor>& tensors) {
+  std::unordered_set<const c10::TensorImpl*> given;
+  for (const auto& tensor : tensors) given.insert(tensor.unsafeGetTensorImpl());
+  std::size_t updated = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    updated += group.params().size();
+    for (const auto& parameter : group.params()) {
+      if (given.contains(parameter.unsafeGetTensorImpl())) continue;
+      fail(ErrorKind::invalid_argument, "optimizer",
+           "the program's function made an optimizer of a tensor that is not among the parameters it got; use those");
+    }
+  }
+  if (updated >= given.size()) return;
+  log_warning("the program's optimizer has {} of the model's {} parameters: the others are not trained", updated,
+              given.size());
+}
+
 std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const std::vector<at::Tensor>& tensors) {
   auto optimizer = factory(tensors);
   if (!optimizer)
@@ -59,6 +97,7 @@ std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const
   if (optimizer->param_groups().empty()) {
     fail(ErrorKind::invalid_argument, "optimizer", "the program's function returned an optimizer without parameters");
   }
+  require_given(*optimizer, tensors);
   torch_optimizer_of(*optimizer).settings(*optimizer);  // throws where the state cannot be saved
   const double base = optimizer->param_groups().front().options().get_lr();
   for (auto& group : optimizer->param_groups()) {
@@ -148,6 +187,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const ResolvedRun& run, const N
 void set_own_optimizer(ResolvedRun& run, OptimizerFactory factory) {
   const auto optimizer = make_by(factory, {torch::zeros({1}, torch::requires_grad())});
   const auto own = torch_optimizer_of(*optimizer).settings(*optimizer);
+  require_no_other(run.optimizer, own);
   run.optimizer.name = own.name;
   run.optimizer.options = own.options;
   run.optimizer.weight_decay = own.weight_decay;

@@ -1,5 +1,6 @@
 // Decorators of tasks, data sets, metrics, callbacks and part functions that add plugin and part names to exceptions.
 #include <lockstep/base/error.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/plugins/error_origin.h>
 
 #include <torch/torch.h>
@@ -134,12 +135,17 @@ struct NamedCallback final : NamedPart<Callback, std::unique_ptr<Callback>> {
   void restore(const CallbackState& state) override { call<&Callback::restore>(state); }
 };
 
-/// `make`, whose results are with_error_origin, too.
-template <typename Made, typename... Arguments>
+/// `make`, whose results are with_error_origin, too. Error(invalid_argument) where a result is nullptr or an empty
+/// function, unless it `may_be_empty`.
+template <bool may_be_empty = false, typename Made, typename... Arguments>
 std::function<Made(Arguments...)> with_result_origin(std::function<Made(Arguments...)> make, const std::string& who) {
   if (!make) return make;
   return [make = with_error_origin(std::move(make), who), who](Arguments... arguments) {
-    return with_error_origin(make(std::forward<Arguments>(arguments)...), who);
+    auto made = make(std::forward<Arguments>(arguments)...);
+    if constexpr (!may_be_empty) {
+      if (!made) fail(ErrorKind::invalid_argument, who, "its function `make` returned nothing");
+    }
+    return with_error_origin(std::move(made), who);
   };
 }
 
@@ -157,7 +163,7 @@ void rethrow_with(const std::string& who) {
     const auto where = error.where().empty() ? "" : fmt::format("[{}] ", error.where());
     throw Error(error.kind(), who, where + error.message(), error.position());
   } catch (const c10::Error& error) {
-    throw std::runtime_error(fmt::format("[{}] {}", who, error.what_without_backtrace()));
+    throw c10::Error({__func__, __FILE__, __LINE__}, fmt::format("[{}] {}", who, error.what_without_backtrace()));
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("[{}] {}", who, error.what()));
   } catch (...) {
@@ -192,7 +198,7 @@ ModelPart part_with_error_origin(ModelPart part, const std::string& library) {
 
 DataPart part_with_error_origin(DataPart part, const std::string& library) {
   const auto who = name_of(library, "data set", part.name);
-  part.load = with_result_origin(std::move(part.load), who);
+  part.load = with_result_origin</*may_be_empty=*/true>(std::move(part.load), who);
   part.example = with_error_origin(std::move(part.example), who);
   return part;
 }
@@ -243,8 +249,18 @@ WrapperPart part_with_error_origin(WrapperPart part, const std::string& library)
   return part;
 }
 
+Parts with_error_origin_of_program(Parts parts, const std::string& program) {
+  for_each_kind([&](std::string_view, std::string_view, auto member) {
+    for (auto& part : parts.*member) {
+      if (find_part((*shared_shipped_parts()).*member, part.name) != nullptr) continue;
+      part = part_with_error_origin(std::move(part), program);
+    }
+  });
+  return parts;
+}
+
 CallbackPart part_with_error_origin(CallbackPart part, const std::string& library) {
-  part.make = with_result_origin(std::move(part.make), name_of(library, "callback", part.name));
+  part.make = with_result_origin</*may_be_empty=*/true>(std::move(part.make), name_of(library, "callback", part.name));
   return part;
 }
 

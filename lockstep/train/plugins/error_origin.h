@@ -9,8 +9,8 @@
 namespace lockstep::train {
 
 /// Rethrows the current exception with `who` ("libmine.so, model net") before its message: an Error of the same kind,
-/// or std::runtime_error. Errors between ranks (timeout, peer_lost, mismatch) are not mistakes of a part, and are
-/// rethrown unchanged. For catch blocks.
+/// a c10::Error, or std::runtime_error. Errors between ranks (timeout, peer_lost, mismatch) are not mistakes of a part,
+/// and are rethrown unchanged. For catch blocks.
 [[noreturn]] void rethrow_with(const std::string& who);
 
 /// Returns the result of `call`; exceptions as by rethrow_with().
@@ -55,5 +55,8 @@ MetricPart part_with_error_origin(MetricPart part, const std::string& library);
 CallbackPart part_with_error_origin(CallbackPart part, const std::string& library);
 WrapperPart part_with_error_origin(WrapperPart part, const std::string& library);
 samples::TransformPart part_with_error_origin(samples::TransformPart part, const std::string& library);
+
+/// The parts of a program: those that Lockstep does not ship, with the program in place of a plugin's file.
+Parts with_error_origin_of_program(Parts parts, const std::string& program);
 
 }  // namespace lockstep::train

@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -173,7 +174,9 @@ std::shared_ptr<const Parts> with_named(std::shared_ptr<const Parts> given, cons
   std::map<std::string, std::string> origins;
   std::set<fs::path> files;
   for (const auto& [name, position] : names) {
+    if (std::ranges::find(parts->built_in, fs::path(name).filename().string()) != parts->built_in.end()) continue;
     try {
+      if (name.empty()) fail(ErrorKind::data, "plugins", "has an empty name; give the path of a shared library");
       const auto file = with_home(name);
       const auto entry = load(file);
       if (!files.insert(fs::canonical(file)).second)

@@ -218,7 +218,11 @@ std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::
 
 std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts) {
   std::vector<std::shared_ptr<Metric>> metrics;
-  for (const auto& metric : chosen_metrics(list, parts)) metrics.push_back(metric.part->make(metric.options));
+  for (const auto& metric : chosen_metrics(list, parts)) {
+    metrics.push_back(metric.part->make(metric.options));
+    if (metrics.back()) continue;
+    fail(ErrorKind::invalid_argument, "metrics", "the function `make` of {} returned nullptr", metric.part->name);
+  }
   return metrics;
 }
 
