@@ -200,22 +200,31 @@ void check_chosen_options(const ResolvedRun& config) {
   if (!has_task(config)) require_own_options(config.loss, parts.losses, "loss.name");
 }
 
-/// A program that brings its model or its data takes their place in the configuration: in a file these keys do not
-/// exist.
+/// Values that a program sets for what it brings itself: in a file of such a program these keys do not exist. A file of
+/// `lockstep train` may have them, of which the program takes the rest.
 void check_keys_of_own_parts(const ResolvedRun& config) {
   if (!config.has_own_model && !config.program.entries.empty()) {
     contradiction("the section program is for programs with a model of their own, which read it; remove it");
   }
   if (!config.has_own_model && !config.has_own_data) return;
+  const auto is_of_file = [&](const std::string& key) {
+    const auto dot = key.find('.');
+    const auto* section = config.given.find(key.substr(0, dot));
+    return section != nullptr && section->find(key.substr(dot + 1)) != nullptr;
+  };
   const auto own = all_settings(config);
-  const ResolvedRun defaults;
-  auto given = defaults;
+  ResolvedRun given({}, config.parts);
   if (config.has_own_model) given.model = config.model, given.task = config.task, given.loss = config.loss;
   if (config.has_own_data) given.data = config.data;
-  const auto before = all_settings(defaults);
+  ResolvedRun unset({}, config.parts);  // with the same options, which have their defaults
+  unset.model.name = given.model.name, unset.task.name = given.task.name, unset.loss.name = given.loss.name;
+  unset.data.name = given.data.name;
+  auto before = all_settings(unset);
+  for (const auto* name : {"task.name", "loss.name"}) before.insert_or_assign(name, all_settings(ResolvedRun())[name]);
   for (const auto& [key, value] : all_settings(given)) {
-    const auto unset = before.find(key);
-    if (own.contains(key) || (unset != before.end() && unset->second == value)) continue;
+    const auto default_value = before.find(key);
+    if (default_value != before.end() && default_value->second == value) continue;
+    if (own.contains(key) || is_of_file(key)) continue;
     fail(ErrorKind::config, key, "is {} and has no effect: the program brings its {}; remove it", value,
          key.starts_with("data.") ? "data" : "model and its task");
   }
