@@ -253,4 +253,8 @@ LockstepBackend::WorkPtr LockstepBackend::recv(TensorList& tensors, int source, 
   return post(OpType::RECV, "lockstep:recv", only(tensors, "recv"), source, tag);
 }
 
+LockstepBackend::WorkPtr LockstepBackend::recvAnysource(TensorList& tensors, int tag) {
+  return post(OpType::RECVANYSOURCE, "lockstep:recvAnySource", only(tensors, "recv"), std::nullopt, tag);
+}
+
 }  // namespace lockstep::python

@@ -1,34 +1,22 @@
-// The messages between two ranks of a process group, which are in progress at the same time, and the thread for them.
+// The thread that sends and receives messages between two ranks of a process group.
 #pragma once
 
-#include <apps/python/operation_queue.h>
-
-#include <lockstep/comm/collectives.h>
+#include <apps/python/message_matching.h>
 
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 namespace lockstep::python {
-
-/// A message that was sent or is to be received.
-struct QueuedMessage {
-  c10::intrusive_ptr<TorchWork> work;
-  at::Tensor tensor;  ///< of the program
-  bool sends = false;
-  int peer = 0;
-  int tag = 0;
-  std::chrono::milliseconds limit;
-};
 
 /// Messages may be called in any order, also among collectives, so they have a group and a thread of their own, which
 /// begins with the first message. Thread-safe.
@@ -46,10 +34,9 @@ class MessageQueue {
   void stop(const std::string& reason, std::chrono::milliseconds patience);
 
  private:
-  struct Pending;
   void serve();
-  void start(QueuedMessage message, Group& group, std::vector<Pending>& pending);
-  static bool advance(Pending& pending, Group& group);
+  bool take(std::deque<QueuedMessage>& begun, std::chrono::microseconds pause, bool idle);
+  void count_ended(std::size_t ended);
 
   const std::function<Group()> await_group_;
   const pid_t process_ = ::getpid();  ///< a forked child has no thread

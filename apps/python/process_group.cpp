@@ -40,17 +40,18 @@ LockstepBackend::WorkPtr LockstepBackend::run(Call call,
   return work;
 }
 
-LockstepBackend::WorkPtr LockstepBackend::post(c10d::OpType type, const char* title, const at::Tensor& tensor, int peer,
-                                               int tag) {
+LockstepBackend::WorkPtr LockstepBackend::post(c10d::OpType type, const char* title, const at::Tensor& tensor,
+                                               std::optional<int> peer, int tag) {
   const WithoutPythonLock unlocked;
-  require_rank(peer, size_, title);
+  if (peer) require_rank(*peer, size_, title);
+  TORCH_CHECK_VALUE(peer != rank_, title, ": rank ", rank_, " is this rank itself; a rank sends no messages to itself");
+  TORCH_CHECK_VALUE(tag >= 0 && tag <= kLargestTag, title, ": tag ", tag, " is not in 0..", kLargestTag);
   require_alike({tensor}, {}, title);
   await_device({{}, {tensor}});
   const bool sends = type == c10d::OpType::SEND;
   CallFacts facts{type, title};
   (sends ? facts.inputs : facts.outputs) = {tensor};
   auto work = c10::make_intrusive<TorchWork>(rank_, ++number_, facts, threads_);
-  if (!sends) work->set_source(peer);
   messages_.push({work, tensor, sends, peer, tag, timeout_});
   return work;
 }

@@ -57,6 +57,7 @@ class LockstepBackend : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   WorkPtr send(TensorList& tensors, int destination, int tag) override;
   WorkPtr recv(TensorList& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(TensorList& tensors, int tag) override;
 
   /// Pending operations fail, here and on the other ranks. May be called again.
   void abort() override;
@@ -73,7 +74,7 @@ class LockstepBackend : public c10d::Backend {
     bool async = true;
   };
   WorkPtr run(Call call, std::function<void(const Group&, CallTensors&, Limit)> execute);
-  WorkPtr post(c10d::OpType type, const char* title, const at::Tensor& tensor, int peer, int tag);
+  WorkPtr post(c10d::OpType type, const char* title, const at::Tensor& tensor, std::optional<int> peer, int tag);
   Limit limit_of(std::chrono::milliseconds timeout) const;
   void stop(const std::string& reason, std::chrono::milliseconds patience);
 
