@@ -21,20 +21,15 @@ constexpr microseconds kLongestPause(200);
 
 }  // namespace
 
-MessageQueue::~MessageQueue() {
-  if (process_ == ::getpid()) {
-    stop("the group was destroyed", milliseconds(0));
-  } else if (thread_.joinable()) {
-    thread_.detach();
-  }
-}
+MessageQueue::~MessageQueue() { stop("the group was destroyed", milliseconds(0)); }
 
 void MessageQueue::push(QueuedMessage message) {
+  const auto refuse = [](const char* why) {
+    std::rethrow_exception(as_torch_error(std::make_exception_ptr(Error(ErrorKind::invalid_argument, "group", why))));
+  };
+  if (process_ != ::getpid()) refuse("this process was forked after its parent had made the group");
   const std::lock_guard lock(mutex_);
-  if (stopping_) {
-    std::rethrow_exception(as_torch_error(
-        std::make_exception_ptr(Error(ErrorKind::invalid_argument, "group", "the group was destroyed or aborted"))));
-  }
+  if (stopping_) refuse("the group was destroyed or aborted");
   if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
   waiting_.push_back(std::move(message));
   ++unfinished_;

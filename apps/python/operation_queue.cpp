@@ -26,19 +26,13 @@ OperationQueue::OperationQueue(Member member) : member_(std::move(member)), proc
   thread_ = std::thread([this] { serve(); });
 }
 
-OperationQueue::~OperationQueue() {
-  if (process_ == ::getpid()) {
-    stop("the group was destroyed", std::chrono::milliseconds(0));
-  } else if (thread_.joinable()) {
-    thread_.detach();  // it runs in the parent process alone
-  }
-}
+OperationQueue::~OperationQueue() { stop("the group was destroyed", std::chrono::milliseconds(0)); }
 
 void OperationQueue::connect() {
-  std::optional<MetGroups> connection;
+  std::unique_ptr<MetGroups> connection;
   std::exception_ptr failure;
   try {
-    connection = meet(member_, cancelled_);
+    connection = std::make_unique<MetGroups>(meet(member_, cancelled_));
   } catch (...) {
     failure = as_torch_error(std::current_exception());
   }
@@ -95,18 +89,18 @@ void OperationQueue::execute(QueuedCall& request) {
   request.work.reset();
 }
 
-void OperationQueue::require_open(std::unique_lock<std::mutex>&) {
-  if (process_ != ::getpid()) {
-    throw Error(ErrorKind::unsupported, "group",
-                "this process was forked after its parent had made the group, which the child cannot use; call "
-                "init_process_group in the child (start method \"spawn\" of torch.multiprocessing)");
-  }
-  if (stopping_) throw Error(ErrorKind::invalid_argument, "group", "the group was destroyed or aborted");
+// Before any lock, which a thread of the parent process may have held while it forked.
+void OperationQueue::require_own_process() const {
+  if (process_ == ::getpid()) return;
+  throw Error(ErrorKind::unsupported, "group",
+              "this process was forked after its parent had made the group, which the child cannot use; call "
+              "init_process_group in the child (start method \"spawn\" of torch.multiprocessing)");
 }
 
 void OperationQueue::push(QueuedCall request, bool sync) try {
+  require_own_process();
   std::unique_lock lock(mutex_);
-  require_open(lock);
+  if (stopping_) throw Error(ErrorKind::invalid_argument, "group", "the group was destroyed or aborted");
   if (!sync || !met_ || busy_ || !waiting_.empty()) {
     waiting_.push_back(std::move(request));
     changed_.notify_all();

@@ -57,7 +57,7 @@ class OperationQueue {
   void serve();
   void connect();
   void execute(QueuedCall& request);
-  void require_open(std::unique_lock<std::mutex>& lock);
+  void require_own_process() const;
   std::exception_ptr failure();
 
   const Member member_;
@@ -66,7 +66,7 @@ class OperationQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<QueuedCall> waiting_;
-  std::optional<MetGroups> connection_;
+  std::unique_ptr<MetGroups> connection_;
   std::exception_ptr failure_;  ///< of the meeting, or the reason of the stop
   bool met_ = false;            ///< the meeting is over, and perhaps has failed
   bool busy_ = false;           ///< a thread executes a request

@@ -16,10 +16,12 @@ LockstepBackend::LockstepBackend(const Member& member)
     : Backend(member.rank, member.size),
       first_timeout_(member.timeout),
       timeout_(member.timeout),
-      operations_(member),
-      messages_([this] { return operations_.await_messages(); }) {}
+      threaded_(std::make_unique<Threaded>(member)) {}
 
-LockstepBackend::~LockstepBackend() { stop("the group was released while operations were pending", milliseconds(0)); }
+LockstepBackend::~LockstepBackend() {
+  stop("the group was released while operations were pending", milliseconds(0));
+  if (process_ != ::getpid()) static_cast<void>(threaded_.release());
+}
 
 c10::intrusive_ptr<c10d::Backend::Options> LockstepBackend::getBackendOptions() {
   return c10::make_intrusive<Options>("lockstep", timeout_.load());
@@ -35,8 +37,8 @@ LockstepBackend::WorkPtr LockstepBackend::run(Call call,
   const WithoutPythonLock unlocked;
   await_device(call.tensors);
   const CallFacts facts{call.type, call.title, call.tensors.inputs, call.tensors.outputs};
-  auto work = c10::make_intrusive<TorchWork>(rank_, ++number_, facts, threads_);
-  operations_.push({work, std::move(call.tensors), std::move(execute), limit_of(call.timeout)}, !call.async);
+  auto work = c10::make_intrusive<TorchWork>(rank_, ++number_, facts, threaded_->callbacks);
+  threaded_->operations.push({work, std::move(call.tensors), std::move(execute), limit_of(call.timeout)}, !call.async);
   return work;
 }
 
@@ -51,17 +53,17 @@ LockstepBackend::WorkPtr LockstepBackend::post(c10d::OpType type, const char* ti
   const bool sends = type == c10d::OpType::SEND;
   CallFacts facts{type, title};
   (sends ? facts.inputs : facts.outputs) = {tensor};
-  auto work = c10::make_intrusive<TorchWork>(rank_, ++number_, facts, threads_);
-  messages_.push({work, tensor, sends, peer, tag, timeout_});
+  auto work = c10::make_intrusive<TorchWork>(rank_, ++number_, facts, threaded_->callbacks);
+  threaded_->messages.push({work, tensor, sends, peer, tag, timeout_});
   return work;
 }
 
 void LockstepBackend::stop(const std::string& reason, milliseconds patience) {
   const WithoutPythonLock unlocked;
-  if (closed_.exchange(true)) return;
-  operations_.stop(reason, patience);
-  messages_.stop(reason, patience);
-  threads_->drain();
+  if (process_ != ::getpid() || closed_.exchange(true)) return;  // a forked child has none of the threads
+  threaded_->operations.stop(reason, patience);
+  threaded_->messages.stop(reason, patience);
+  threaded_->callbacks->drain();
 }
 
 void LockstepBackend::abort() { stop("a rank aborted the group", milliseconds(0)); }

@@ -78,13 +78,20 @@ class LockstepBackend : public c10d::Backend {
   Limit limit_of(std::chrono::milliseconds timeout) const;
   void stop(const std::string& reason, std::chrono::milliseconds patience);
 
+  const pid_t process_ = ::getpid();
   const std::chrono::milliseconds first_timeout_;  ///< of the lockstep::Group
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> number_{0};
   std::atomic<bool> closed_{false};
-  std::shared_ptr<CallbackThreads> threads_ = std::make_shared<CallbackThreads>();
-  OperationQueue operations_;
-  MessageQueue messages_;
+  /// What has threads. A forked child has none of them, and leaves it as it is.
+  struct Threaded {
+    explicit Threaded(const Member& member)
+        : operations(member), messages([this] { return operations.await_messages(); }) {}
+    std::shared_ptr<CallbackThreads> callbacks = std::make_shared<CallbackThreads>();
+    OperationQueue operations;
+    MessageQueue messages;
+  };
+  std::unique_ptr<Threaded> threaded_;
 };
 
 }  // namespace lockstep::python

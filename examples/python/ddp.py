@@ -26,7 +26,7 @@ def pictures(generator, count):
     images = torch.rand(count, 1, 16, 16, generator=generator)
     for image, label in zip(images, labels.tolist()):
         row, column = 8 * (label // 2), 8 * (label % 2)
-        image[0, row:row + 8, column:column + 8] += 0.5
+        image[0, row:row + 8, column:column + 8] += 0.2
     return images, labels
 
 
