@@ -16,13 +16,19 @@ import torch.distributed as dist
 import lockstep  # noqa: F401: it registers the backend
 
 
-def init(seconds=60):
-    dist.init_process_group("lockstep", timeout=datetime.timedelta(seconds=seconds))
+def init():
+    dist.init_process_group("lockstep", timeout=datetime.timedelta(seconds=60))
     dist.all_reduce(torch.ones(1))
     return dist.get_rank()
 
 
-def expect_error(call, *words, within=5.0):
+def impatient_group():
+    group = dist.new_group(backend="lockstep", timeout=datetime.timedelta(seconds=2))
+    dist.barrier(group=dist.group.WORLD)
+    return group
+
+
+def expect_error(call, *words, within=30.0):
     begin = time.time()
     try:
         call()
@@ -38,21 +44,21 @@ def expect_error(call, *words, within=5.0):
 def killed():
     if init() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    expect_error(lambda: dist.all_reduce(torch.ones(1000000)), "rank 1", "ended", within=3)
-    expect_error(lambda: dist.barrier(), within=1)
+    expect_error(lambda: dist.all_reduce(torch.ones(1000000)), "rank 1", "ended")
+    expect_error(lambda: dist.barrier())
 
 
 def killed_while_receiving():
     if init() == 1:
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
-    expect_error(lambda: dist.recv(torch.ones(3), 1), "rank 1", within=5)
+    expect_error(lambda: dist.recv(torch.ones(3), 1), "rank 1")
 
 
 def raises():
     if init() == 1:
         raise KeyError("an error of the program")
-    expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1", within=5)
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1")
 
 
 def other_collective():
@@ -85,32 +91,34 @@ def other_size_of_message():
 
 
 def too_late():
-    rank = init(seconds=2)
-    if rank == 1:
-        time.sleep(6)
-    expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1" if rank == 0 else "rank 0", within=4)
+    rank = init()
+    group = impatient_group()
+    if rank == 0:
+        expect_error(lambda: dist.all_reduce(torch.ones(3), group=group), "rank 1")
+    dist.barrier()  # the failure of one group leaves the others
+    print("ok")
 
 
 def message_too_late():
-    rank = init(seconds=2)
-    if rank == 1:
-        time.sleep(6)
-        return print("ok")
-    expect_error(lambda: dist.recv(torch.ones(3), 1), "2.0 s", within=4)
+    rank = init()
+    group = impatient_group()
+    if rank == 0:
+        expect_error(lambda: dist.recv(torch.ones(3), 1, group=group), "2.0 s")
+    dist.barrier()
+    print("ok")
 
 
 def destroyed_while_pending():
     rank = init()
     if rank == 0:
         work = dist.all_reduce(torch.ones(3), async_op=True)
-        threading.Timer(0, lambda: None).start()
         begin = time.time()
         dist.destroy_process_group()
         assert time.time() - begin < 15
-        expect_error(work.wait, "destroyed", within=1)
+        expect_error(work.wait, "destroyed")
     else:
         time.sleep(14)
-        expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 0", within=2)
+        expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 0")
 
 
 def aborted():
@@ -118,10 +126,10 @@ def aborted():
     if rank == 0:
         work = dist.all_reduce(torch.ones(3), async_op=True)
         dist.distributed_c10d._abort_process_group()
-        expect_error(work.wait, "aborted", within=1)
+        expect_error(work.wait, "aborted")
     else:
         time.sleep(1)
-        expect_error(lambda: dist.all_reduce(torch.ones(3)), "aborted", within=3)
+        expect_error(lambda: dist.all_reduce(torch.ones(3)), "aborted")
 
 
 def exit_without_destroy():
@@ -192,8 +200,8 @@ def threads():
     print("ok", rank)
 
 
-def memory():
-    """Bytes of this process after 10,000 collectives and 200 groups, beside those after the first tenth."""
+def memory(calls=300, groups=6):
+    """Bytes of this process after 10 rounds of collectives and groups, beside those after the second."""
     init()
 
     def resident():
@@ -205,13 +213,13 @@ def memory():
 
     tensor = torch.ones(1000)
     seen = []
-    for tenth in range(10):
-        for i in range(1000):
+    for _ in range(10):
+        for i in range(calls):
             work = dist.all_reduce(tensor, async_op=i % 2 == 0)
             if work is not None:
                 work.get_future().then(lambda future: None)
                 work.wait()
-        for _ in range(20):
+        for _ in range(groups):
             group = dist.new_group(backend="lockstep")
             dist.all_reduce(tensor, group=group)
             dist.send(tensor, 1, group=group) if dist.get_rank() == 0 else dist.recv(tensor, 0, group=group)
@@ -222,6 +230,10 @@ def memory():
     assert seen[-1][0] - seen[1][0] < 16 << 10, seen
     assert seen[-1][1] <= seen[1][1] + 2 and seen[-1][2] <= seen[1][2] + 4, seen
     dist.destroy_process_group()
+
+
+def memory_long():
+    memory(calls=1000, groups=20)
 
 
 if __name__ == "__main__":
