@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails where the public headers (include/) reach inside: they may include only each other, the standard library, libtorch and
-# fmt. Also where lockstep.h leaves one out, and where examples or apps/ocr, which see the library as users' programs do, include
-# something else of it.
+# fmt. Also where lockstep.h leaves one out, and where examples, apps/ocr or apps/python, which see the library as users'
+# programs do, include something else of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 status=0
@@ -33,6 +33,6 @@ for header in "${headers[@]}"; do
 done
 
 while IFS=: read -r file line name; do
-  [[ -f "include/$name" ]] || complain "$file:$line: $name is internal; examples and apps/ocr include public headers alone"
-done < <(grep -rnoP '^#include <\Klockstep/[^>]+' examples apps/ocr --include='*.h' --include='*.cpp')
+  [[ -f "include/$name" ]] || complain "$file:$line: $name is internal; examples, apps/ocr and apps/python include public headers alone"
+done < <(grep -rnoP '^#include <\Klockstep/[^>]+' examples apps/ocr apps/python --include='*.h' --include='*.cpp')
 exit $status

@@ -9,6 +9,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/spawn.h>
+#include <lockstep/comm/announcement.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>

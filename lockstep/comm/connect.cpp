@@ -3,7 +3,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/agreement.h>
+#include <lockstep/comm/announcement.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/comm/group.h>
@@ -78,8 +80,28 @@ void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank,
        fmt::join(encrypting, ", "), fmt::join(others, ", "));
 }
 
-/// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as for connect().
-Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
+// An announced address: the port, then the host, which may contain colons.
+std::string announced_text(const std::string& host, std::uint16_t port) { return fmt::format("{} {}", port, host); }
+
+// The world with the address that rank 0 has announced.
+World at_announced(World world, const std::string& text) {
+  const auto space = text.find(' ');
+  const auto port = parse_integer(text.substr(0, space));
+  if (space == std::string::npos || !port || *port < 1 || *port > 65535) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "the announcement of rank 0 is \"{}\", and should be the text that rank 0 published, \"PORT HOST\"; carry it "
+         "without a change, and give each group a key of its own",
+         text);
+  }
+  world.master_port = static_cast<std::uint16_t>(*port);
+  world.master_addr = text.substr(space + 1);
+  return world;
+}
+
+/// Connects to the other ranks. `session`: under a scheduler, else nullptr. `announcement`: rank 0 publishes the
+/// address of its store with it; nullptr where all ranks know it. Errors as for connect().
+Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings,
+           const Announcement* announcement = nullptr) {
   const auto environment = current_environment();
   World met = world;
   auto [address, chosen_by] = address_of_this_host(met, session.get(), environment);
@@ -87,13 +109,15 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
   self.address_chosen_by = std::move(chosen_by);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
-  const auto give_up = [&session] {
+  const auto give_up = [&] {
     if (session) session->throw_if_lost();
+    if (announcement != nullptr && announcement->give_up) announcement->give_up();
   };
   detail::OpenedStore store;
   std::optional<std::vector<detail::RankInfo>> ranks;
   while (!ranks) {
     store = detail::open_store(world, settings.start_timeout, session.get());
+    if (announcement != nullptr && world.rank == 0) announcement->publish(announced_text(store.host, store.port));
     watch.found_store(store.host, store.port);
     self.hello = detail::this_rank(world, address).hello;  // of this attempt
     ranks = detail::meet(*store.store, self, world.size, settings.start_timeout, give_up);
@@ -158,6 +182,22 @@ Group connect(const World& start, const GroupOptions& options) {
   if (!session || !session->recovers()) return join(world, std::move(session), settings);
   if (auto group = join_with_recovery(world, session, settings)) return *group;
   fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");
+}
+
+Group connect(const World& start, const Announcement& announcement, const GroupOptions& options) {
+  check_world(start);
+  const auto environment = current_environment();
+  const auto settings = detail::with_environment(options, environment);
+  World world = start;
+  world.rendezvous = world.size == 1 ? Rendezvous::alone : Rendezvous::tcp;
+  world.store_is_external = false;
+  world.job_service.clear();
+  if (settings.encrypt) world.tls = net::read_peer_tls(find_certificates(environment, settings.cluster));
+  if (world.size == 1) return join(world, nullptr, settings);
+  if (world.rank != 0) return join(at_announced(world, announcement.await()), nullptr, settings);
+  world.master_addr = detail::named_interface_address(environment).value_or(detail::outward_address());
+  world.master_port = 0;
+  return join(world, nullptr, settings, &announcement);
 }
 
 namespace {

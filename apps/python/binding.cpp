@@ -1,0 +1,38 @@
+// The Python module lockstep._backend: the class of the backend, and what it was built for.
+#include <apps/python/process_group.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/version.h>
+
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include <chrono>
+
+namespace lockstep::python {
+namespace {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+c10::intrusive_ptr<LockstepBackend> make_backend(const Store& store, int rank, int size,
+                                                 std::chrono::milliseconds timeout) {
+  Member member{store, rank, size, next_epoch(*store, rank), timeout};
+  return c10::make_intrusive<LockstepBackend>(member);
+}
+
+}  // namespace
+}  // namespace lockstep::python
+
+PYBIND11_MODULE(_backend, module) {
+  using lockstep::python::LockstepBackend;
+  pybind11::module_::import("torch._C._distributed_c10d");  // has the base class
+  using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
+  pybind11::class_<LockstepBackend, c10d::Backend, c10::intrusive_ptr<LockstepBackend>>(module, "Backend")
+      .def(pybind11::init(&lockstep::python::make_backend), pybind11::arg("store"), pybind11::arg("rank"),
+           pybind11::arg("size"), pybind11::arg("timeout"), Unlocked())
+      .def("abort", &LockstepBackend::abort, Unlocked())
+      .def("shutdown", &LockstepBackend::shutdown, Unlocked())
+      .def_property_readonly("closed", &LockstepBackend::closed);
+  module.attr("built_for_torch") = TORCH_VERSION;
+}

@@ -1,0 +1,92 @@
+// Work and future: most programs never ask for the future, so it is made on demand.
+#include <apps/python/torch_work.h>
+
+#include <ATen/core/jit_type.h>
+#include <c10/util/Exception.h>
+
+#include <optional>
+#include <utility>
+
+namespace lockstep::python {
+
+using c10::ivalue::Future;
+
+TorchWork::TorchWork(int rank, std::uint64_t number, const CallFacts& facts, std::shared_ptr<CallbackThreads> threads)
+    : c10d::Work(rank, facts.type, facts.title, std::optional(facts.inputs.empty() ? facts.outputs : facts.inputs)),
+      number_(number),
+      outputs_(facts.outputs),
+      threads_(std::move(threads)) {}
+
+bool TorchWork::wait(std::chrono::milliseconds timeout) {
+  c10d::Work::wait(timeout);
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_waits_) future = future_;
+  }
+  // Whoever has waited may read the future's value at once; another thread completes it.
+  if (future) future->wait();
+  return true;
+}
+
+std::vector<at::Tensor> TorchWork::result() {
+  TORCH_CHECK(isCompleted(), "the operation is not complete: call wait() before result()");
+  return outputs_;
+}
+
+int TorchWork::sourceRank() const {
+  TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,
+              "only the Work of a received message has a source rank");
+  return source_;
+}
+
+void TorchWork::abort() {
+  TORCH_CHECK(false, "Lockstep aborts groups, not single operations: call abort() of the group");
+}
+
+void TorchWork::settle(Future& future, const std::exception_ptr& error) const {
+  if (error) {
+    future.setErrorIfNeeded(error);
+  } else {
+    future.markCompleted(c10::IValue(outputs_));
+  }
+}
+
+c10::intrusive_ptr<Future> TorchWork::getFuture() {
+  c10::intrusive_ptr<Future> future;
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_) return future_;
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    future = future_;
+    future_waits_ = !completed_;
+    if (future_waits_) return future;
+    error = exception_;
+  }
+  settle(*future, error);  // it has no callbacks yet
+  return future;
+}
+
+c10::intrusive_ptr<Future> TorchWork::getFutureResult() {
+  const auto outcome = [](Future& future) {
+    const auto result = future.hasError() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS;
+    return c10::IValue(static_cast<std::int64_t>(result));
+  };
+  return getFuture()->then(outcome, c10::IntType::get());
+}
+
+void TorchWork::complete(std::exception_ptr error) {
+  finish(error);
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_waits_) future = future_;
+  }
+  if (!future) return;
+  auto self = c10::intrusive_ptr<TorchWork>::unsafe_reclaim_from_nonowning(this);
+  threads_->run(
+      [self = std::move(self), future = std::move(future), error = std::move(error)] { self->settle(*future, error); });
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""One rank of a job in which something goes wrong; test_backend.py starts it. The first argument is the name of what happens.
+
+Prints one line: "ok" and what the rank has seen, or raises.
+"""
+import datetime
+import os
+import signal
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+import lockstep  # noqa: F401: it registers the backend
+
+
+def init():
+    dist.init_process_group("lockstep", timeout=datetime.timedelta(seconds=60))
+    dist.all_reduce(torch.ones(1))
+    return dist.get_rank()
+
+
+def impatient_group():
+    group = dist.new_group(backend="lockstep", timeout=datetime.timedelta(seconds=2))
+    dist.barrier(group=dist.group.WORLD)
+    return group
+
+
+def expect_error(call, *words, within=30.0):
+    begin = time.time()
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        took, text = time.time() - begin, str(error)
+        assert took < within, f"the error came after {took:.1f} s: {text}"
+        assert all(word in text for word in words), text
+        print(f"ok after {took:.2f} s: {text.splitlines()[0]}", flush=True)
+        return
+    raise AssertionError("no error")
+
+
+def killed():
+    if init() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(lambda: dist.all_reduce(torch.ones(1000000)), "rank 1", "ended")
+    expect_error(lambda: dist.barrier())
+
+
+def killed_while_receiving():
+    if init() == 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(lambda: dist.recv(torch.ones(3), 1), "rank 1")
+
+
+def raises():
+    if init() == 1:
+        raise KeyError("an error of the program")
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1")
+
+
+def other_collective():
+    rank = init()
+    tensor = torch.ones(3)
+    expect_error(lambda: dist.broadcast(tensor, 0) if rank == 1 else dist.all_reduce(tensor), "broadcast", "all_reduce")
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0] * 3
+    dist.destroy_process_group()
+
+
+def other_shape():
+    rank = init()
+    expect_error(lambda: dist.all_reduce(torch.ones(3 + rank)), "[3]", "[4]")
+    expect_error(lambda: dist.broadcast(torch.ones(3, dtype=[torch.float32, torch.int64][rank]), 0), "float32", "int64")
+    dist.destroy_process_group()
+
+
+def other_size_of_message():
+    rank = init()
+    if rank == 0:
+        dist.send(torch.ones(4), 1)
+    else:
+        expect_error(lambda: dist.recv(torch.ones(3), 0), "16 bytes", "12")
+    tensor = torch.full((3,), 5.0)
+    dist.recv(tensor, 0) if rank == 1 else dist.send(tensor, 1)
+    assert tensor.tolist() == [5.0] * 3
+    dist.destroy_process_group()
+    print("ok")
+
+
+def too_late():
+    rank = init()
+    group = impatient_group()
+    if rank == 0:
+        expect_error(lambda: dist.all_reduce(torch.ones(3), group=group), "rank 1")
+    dist.barrier()  # the failure of one group leaves the others
+    print("ok")
+
+
+def message_too_late():
+    rank = init()
+    group = impatient_group()
+    if rank == 0:
+        expect_error(lambda: dist.recv(torch.ones(3), 1, group=group), "2.0 s")
+    dist.barrier()
+    print("ok")
+
+
+def destroyed_while_pending():
+    rank = init()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        begin = time.time()
+        dist.destroy_process_group()
+        assert time.time() - begin < 15
+        expect_error(work.wait, "destroyed")
+    else:
+        time.sleep(14)
+        expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 0")
+
+
+def aborted():
+    rank = init()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        dist.distributed_c10d._abort_process_group()
+        expect_error(work.wait, "aborted")
+    else:
+        time.sleep(1)
+        expect_error(lambda: dist.all_reduce(torch.ones(3)), "aborted")
+
+
+def exit_without_destroy():
+    rank = init()
+    dist.all_reduce(torch.ones(1000), async_op=True)
+    dist.isend(torch.ones(3), 1) if rank == 0 else dist.irecv(torch.ones(3), 0)
+    print("ok")
+
+
+def exit_at_once():
+    dist.init_process_group("lockstep")
+    print("ok")
+
+
+def forked():
+    rank = init()
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(torch.ones(1))
+        except RuntimeError as error:
+            os._exit(0 if "fork" in str(error) else 3)
+        os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)  # with the handlers of Python's exit
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert tensor.item() == 2 and rank in (0, 1)
+    dist.destroy_process_group()
+    print("ok")
+
+
+def again():
+    for number in range(5):
+        dist.init_process_group("lockstep")
+        tensor = torch.full((2,), float(number))
+        if number != 2:
+            dist.all_reduce(tensor)
+            assert tensor.tolist() == [2.0 * number] * 2
+        dist.destroy_process_group()
+    print("ok")
+
+
+def threads():
+    rank = init()
+    groups = [dist.new_group(backend="lockstep") for _ in range(4)]
+    failures = []
+
+    def use(group, index):
+        try:
+            for i in range(200):
+                tensor = torch.full((100,), float(i + index))
+                dist.all_reduce(tensor, group=group, async_op=i % 3 == 0) and None
+        except Exception as error:  # noqa: BLE001: reported below
+            failures.append(error)
+
+    running = [threading.Thread(target=use, args=(group, i)) for i, group in enumerate(groups)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert not failures, failures
+    dist.barrier()
+    dist.destroy_process_group()
+    print("ok", rank)
+
+
+def memory(calls=300, groups=6):
+    """Bytes of this process after 10 rounds of collectives and groups, beside those after the second."""
+    init()
+
+    def resident():
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def counts():
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    tensor = torch.ones(1000)
+    seen = []
+    for _ in range(10):
+        for i in range(calls):
+            work = dist.all_reduce(tensor, async_op=i % 2 == 0)
+            if work is not None:
+                work.get_future().then(lambda future: None)
+                work.wait()
+        for _ in range(groups):
+            group = dist.new_group(backend="lockstep")
+            dist.all_reduce(tensor, group=group)
+            dist.send(tensor, 1, group=group) if dist.get_rank() == 0 else dist.recv(tensor, 0, group=group)
+            dist.destroy_process_group(group)
+        seen.append((resident() >> 10,) + counts())
+        tensor.fill_(1)
+    print("ok", seen, flush=True)
+    assert seen[-1][0] - seen[1][0] < 16 << 10, seen
+    assert seen[-1][1] <= seen[1][1] + 2 and seen[-1][2] <= seen[1][2] + 4, seen
+    dist.destroy_process_group()
+
+
+def memory_long():
+    memory(calls=1000, groups=20)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Tests of the backend: real processes, which must end within a time that only a hang reaches.
+
+    PYTHONPATH=build/torch2/python PYTHON tests/python/test_backend.py [-v] [Tests.NAME...]
+
+PYTHON is the one that the build was made for. Needs no other package than PyTorch.
+"""
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = HERE.parent.parent / "examples" / "python"
+LIMIT = 150
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run_ranks(program, *arguments, ranks=2):
+    """Exit codes and outputs of ranks without a launcher: nobody ends the others when one of them fails."""
+    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
+    processes = [
+        subprocess.Popen([sys.executable, str(program), *arguments], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(ranks)]
+    try:
+        outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [process.returncode for process in processes], outputs
+
+
+class Tests(unittest.TestCase):
+    def check(self, name, expected=(0, 0)):
+        codes, outputs = run_ranks(HERE / "failures.py", name)
+        self.assertEqual(tuple(codes), tuple(expected), "\n".join(outputs))
+        for code, output in zip(codes, outputs):
+            if code == 0:
+                self.assertIn("ok", output)
+        return outputs
+
+    def test_compare_with_gloo_on_2_ranks(self):
+        codes, outputs = run_ranks(HERE / "compare_with_gloo.py")
+        self.assertEqual(codes, [0, 0], "\n".join(outputs))
+
+    def test_compare_with_gloo_on_3_ranks(self):
+        codes, outputs = run_ranks(HERE / "compare_with_gloo.py", ranks=3)
+        self.assertEqual(codes, [0, 0, 0], "\n".join(outputs))
+
+    def test_ddp_computes_what_it_computes_with_gloo(self):
+        def last_lines(backend):
+            codes, outputs = run_ranks(EXAMPLES / "ddp.py", "--backend", backend, "--steps", "20")
+            self.assertEqual(codes, [0, 0], "\n".join(outputs))
+            return [output.splitlines()[-1].replace(backend, "BACKEND") for output in outputs]
+        self.assertEqual(last_lines("lockstep"), last_lines("gloo"))
+
+    def test_a_killed_rank_is_named(self):
+        self.check("killed", (0, -9))
+
+    def test_a_killed_sender_is_named(self):
+        self.check("killed_while_receiving", (0, -9))
+
+    def test_a_rank_that_raises_ends_the_wait_of_the_others(self):
+        self.check("raises", (0, 1))
+
+    def test_another_collective_is_an_error_on_all_ranks(self):
+        self.check("other_collective")
+
+    def test_another_shape_or_dtype_is_an_error_on_all_ranks(self):
+        self.check("other_shape")
+
+    def test_a_message_of_another_size_is_an_error_of_its_receiver(self):
+        self.check("other_size_of_message")
+
+    def test_a_late_rank_is_named(self):
+        self.check("too_late")
+
+    def test_a_late_message(self):
+        self.check("message_too_late")
+
+    def test_a_group_is_destroyed_while_an_operation_is_pending(self):
+        self.check("destroyed_while_pending")
+
+    def test_a_group_is_aborted(self):
+        self.check("aborted")
+
+    def test_the_exit_of_python_without_destroy(self):
+        self.check("exit_without_destroy")
+
+    def test_the_exit_of_python_before_the_ranks_met(self):
+        self.check("exit_at_once")
+
+    def test_a_forked_child(self):
+        self.check("forked")
+
+    def test_groups_after_each_other(self):
+        self.check("again")
+
+    def test_groups_in_threads(self):
+        self.check("threads")
+
+    def test_memory(self):
+        self.check("memory")
+
+
+if __name__ == "__main__":
+    unittest.main()
