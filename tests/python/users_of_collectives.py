@@ -97,6 +97,14 @@ def functional():
     return [torch.clone(result) for result in results]
 
 
+def compiled():
+    @torch.compile(backend="aot_eager")
+    def compute(tensor):
+        return all_reduce(tensor * 2, "sum", dist.group.WORLD) + 1
+
+    return [compute(torch.arange(4.0) + dist.get_rank())]
+
+
 def dcp():
     model = network()
     fully_shard(model)
@@ -113,7 +121,7 @@ def dcp():
     return [parameter.full_tensor() for parameter in fresh.parameters()]
 
 
-USERS = [ddp, ddp_views, ddp_hook, ddp_power_sgd, ddp_join, fsdp2, zero, dtensor, functional, dcp]
+USERS = [ddp, ddp_views, ddp_hook, ddp_power_sgd, ddp_join, fsdp2, zero, dtensor, functional, compiled, dcp]
 
 
 def results_with(backend, users):
