@@ -48,11 +48,23 @@ LockstepBackend::WorkPtr LockstepBackend::broadcast(TensorList& tensors, const c
 }
 
 LockstepBackend::WorkPtr LockstepBackend::allreduce(TensorList& tensors, const c10d::AllreduceOptions& options) {
-  require_all_reducible({only(tensors, "all_reduce")}, options.reduceOp, "all_reduce");
+  if (only(tensors, "all_reduce").layout() == at::kSparse) return allreduce_sparse(tensors, options);
+  require_all_reducible(tensors, options.reduceOp, "all_reduce");
   return run({OpType::ALLREDUCE, "lockstep:all_reduce", {{}, tensors}, options.timeout, options.asyncOp},
              [op = options.reduceOp](const Group& group, CallTensors& all, Limit limit) {
                reduce_on_all(all.outputs.front(), op, group, limit);
              });
+}
+
+LockstepBackend::WorkPtr LockstepBackend::allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& options) {
+  const auto& tensor = only(tensors, "all_reduce");
+  TORCH_CHECK_VALUE(tensor.layout() == at::kSparse && options.reduceOp.op_ == c10d::ReduceOp::SUM,
+                    "lockstep: all_reduce of sparse tensors has SUM alone, for layout torch.sparse_coo, and got ",
+                    name_of(options.reduceOp), " and ", tensor.layout());
+  require_reducible(tensor, options.reduceOp, "all_reduce");
+  return run(
+      {OpType::_ALLREDUCE_SPARSE, "lockstep:sparse_all_reduce", {{}, tensors}, options.timeout, options.asyncOp},
+      [](const Group& group, CallTensors& all, Limit limit) { sum_sparse_on_all(all.outputs.front(), group, limit); });
 }
 
 LockstepBackend::WorkPtr LockstepBackend::allreduce_coalesced(TensorList& tensors,

@@ -37,6 +37,7 @@ class LockstepBackend : public c10d::Backend {
 
   WorkPtr broadcast(TensorList& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(TensorList& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, TensorList& inputs, const c10d::AllgatherOptions& options) override;

@@ -63,7 +63,32 @@ at::Tensor gathered_and_combined(const at::Tensor& tensor, const c10d::ReduceOp&
   return result;
 }
 
+/// The tensors of all ranks, which may have another number of columns in dimension 0 each.
+std::vector<at::Tensor> gathered_rows(const at::Tensor& own, const std::vector<std::int64_t>& rows, const Group& group,
+                                      Limit limit) {
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    auto shape = own.sizes().vec();
+    shape[0] = rows[static_cast<std::size_t>(rank)];
+    auto tensor = rank == group.rank() ? own.contiguous() : at::empty(shape, own.options());
+    broadcast_async(tensor, group, rank).wait(limit);
+    all.push_back(std::move(tensor));
+  }
+  return all;
+}
+
 }  // namespace
+
+void sum_sparse_on_all(at::Tensor& tensor, const Group& group, Limit limit) {
+  const auto own = tensor.coalesce();
+  auto counts = at::empty({group.size()}, at::kLong);
+  all_gather_async(counts, at::full({1}, own._nnz(), at::kLong), group).wait(limit);
+  const std::vector<std::int64_t> rows(counts.data_ptr<std::int64_t>(), counts.data_ptr<std::int64_t>() + group.size());
+  const auto indices = gathered_rows(own.indices().t(), rows, group, limit);
+  const auto values = gathered_rows(own.values(), rows, group, limit);
+  const auto all = at::sparse_coo_tensor(at::cat(indices).t(), at::cat(values), tensor.sizes(), tensor.options());
+  tensor.copy_(all.coalesce());
+}
 
 std::string name_of(const c10d::ReduceOp& op) {
   switch (kind_of(op)) {

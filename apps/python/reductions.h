@@ -28,4 +28,7 @@ void reduce_on_root(at::Tensor& tensor, const c10d::ReduceOp& op, int root, cons
 void reduce_slices(at::Tensor& output, const at::Tensor& input, const c10d::ReduceOp& op, const Group& group,
                    Limit limit);
 
+/// The sum of all ranks' sparse tensors (COO) of one shape, with any numbers of values.
+void sum_sparse_on_all(at::Tensor& tensor, const Group& group, Limit limit);
+
 }  // namespace lockstep::python

@@ -52,17 +52,12 @@ def all_reduce(c):
                     return [tensor]
                 c.same(f"all_reduce {name} of {dtype} {shape}", call)
 
-    def strided(group):
-        tensor = c.values((6, 4), torch.float32).t()
-        dist.all_reduce(tensor, group=group)
-        return [tensor]
-    if c.rank >= 0:
-        tensor = c.values((6, 4), torch.float32)
-        dist.all_reduce(tensor.t(), group=c.groups["lockstep"])
-        other = c.values((6, 4), torch.float32)
-        dist.all_reduce(other, group=c.groups["gloo"])
-        assert torch.equal(tensor, other)
-        c.count += 1
+    tensor = c.values((6, 4), torch.float32)
+    dist.all_reduce(tensor.t(), group=c.groups["lockstep"])
+    other = c.values((6, 4), torch.float32)
+    dist.all_reduce(other, group=c.groups["gloo"])
+    assert torch.equal(tensor, other)
+    c.count += 1
 
 
 def all_reduce_more(c):
@@ -87,6 +82,16 @@ def all_reduce_more(c):
     dist.all_reduce(tensor, group=group)
     assert torch.equal(torch.view_as_real(tensor), expected)
     c.count += 5
+
+
+def all_reduce_sparse(c):
+    for dtype in (torch.float32, torch.int64):
+        def call(group):
+            indices = torch.arange(c.rank + 1).unsqueeze(0) * 2
+            tensor = torch.sparse_coo_tensor(indices, c.values((c.rank + 1, 3), dtype), (10, 3))
+            dist.all_reduce(tensor, group=group)
+            return [tensor.to_dense()]
+        c.same(f"all_reduce of sparse {dtype}", call)
 
 
 def all_reduce_coalesced(c):
@@ -287,7 +292,7 @@ def messages(c):
         work = dist.irecv(tensor, 1, group=group)
         dist.all_reduce(summed, group=group)
         work.wait()
-        assert tensor.tolist() == [1.0] * 3 * 1
+        assert tensor.tolist() == [1.0] * 3
     elif c.rank == 1:
         dist.all_reduce(summed, group=group)
         dist.send(torch.ones(3), 0, group=group)
@@ -357,8 +362,8 @@ def works(c):
     # A callback that waits for the callback of a later operation.
     def nested(_):
         return dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()[0].item()
-    outer = [dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().then(nested) for _ in range(1)]
-    assert [one.wait() for one in outer] == [c.size]
+    outer = dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().then(nested)
+    assert outer.wait() == c.size
     work = dist.barrier(group=group, async_op=True)
     work.wait()
     c.count += 3
@@ -410,7 +415,7 @@ def arguments(c):
     assert tensor.tolist() == [c.size] * 2
 
 
-COMPARISONS = [all_reduce, all_reduce_more, all_reduce_coalesced, broadcast, reduce, all_gather, gather, scatter, reduce_scatter,
+COMPARISONS = [all_reduce, all_reduce_more, all_reduce_sparse, all_reduce_coalesced, broadcast, reduce, all_gather, gather, scatter, reduce_scatter,
                all_to_all, messages, any_source, objects, works, groups, arguments]
 
 
