@@ -121,11 +121,11 @@ TEST(Connect, ANameThatDoesNotResolveIsNamed) {
 TEST(Connect, AnAddressOfAnotherHostIsNoPlaceForRankZero) {
   World world = world_at({}, 0, 2);
   world.rendezvous = Rendezvous::tcp;
-  world.master_addr = "192.0.2.77";  // of nobody: for documentation
-  world.master_port = 29500;
+  world.master_addr = "192.0.2.77";         // of nobody: for documentation
+  world.master_port = taken_port().second;  // free again, so that the address is the only mistake
   const auto error = error_of_connect(world, impatient());
   EXPECT_EQ(error.kind(), ErrorKind::io);
-  expect_words(error, {"192.0.2.77:29500", "no address of this host", "MASTER_ADDR"});
+  expect_words(error, {"192.0.2.77:" + std::to_string(world.master_port), "no address of this host", "MASTER_ADDR"});
 }
 
 TEST(Connect, ProgramThatIsNoStoreIsNotWaitedForWithoutEnd) {
