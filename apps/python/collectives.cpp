@@ -205,8 +205,7 @@ LockstepBackend::WorkPtr LockstepBackend::_reduce_scatter_base(at::Tensor& outpu
                                                                const c10d::ReduceScatterOptions& options) {
   TensorList outputs{output};
   TensorList inputs{input};
-  auto coalesced = options;
-  return reduce_scatter_tensor_coalesced(outputs, inputs, coalesced);
+  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 LockstepBackend::WorkPtr LockstepBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,

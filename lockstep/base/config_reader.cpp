@@ -35,6 +35,11 @@ std::string place_of(const FilePosition& position) {
   return position.line > 0 ? fmt::format("{}:{}", position.file, position.line) : position.file;
 }
 
+ConfigMistake missing_key(const std::string& path, std::string_view doc, const FilePosition& position) {
+  return {
+      .position = position, .text = fmt::format("{} is missing; it must be given: {}", path, doc), .is_missing = true};
+}
+
 class Reader final : public ConfigFields {
  public:
   Reader(const ConfigNode& node, std::string_view path, const ForeignWords& words) : words_(words) {
@@ -76,9 +81,7 @@ class Reader final : public ConfigFields {
       detail::read_value(*node, path, target, rule, words_, mistakes_);
       if (mistakes_.size() > before && is_name(key)) sections_.back().has_wrong_name = true;
     } else if (rule.required) {
-      mistakes_.push_back({.position = sections_.back().position,
-                           .text = fmt::format("{} is missing; it must be given: {}", path, doc),
-                           .is_missing = true});
+      mistakes_.push_back(missing_key(path, doc, sections_.back().position));
     }
   }
 
@@ -218,10 +221,7 @@ class Checker final : public ConfigFields {
     }
     const auto value = detail::to_node(target);
     if (rule.required && is_empty(value)) {
-      const ConfigMistake missing{.position = FilePosition(),
-                                  .text = fmt::format("{} is missing; it must be given: {}", path, doc),
-                                  .is_missing = true};
-      mistakes_.push_back(missing);
+      mistakes_.push_back(missing_key(path, doc, FilePosition()));
     } else {
       detail::read_value(value, path, target, rule, {}, mistakes_);
     }

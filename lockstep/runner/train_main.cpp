@@ -7,7 +7,6 @@
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/plugins/error_origin.h>
 
 #include <c10/util/Exception.h>
@@ -176,7 +175,6 @@ int train_main(int argc, char** argv, const train::Program& program, const std::
 int train_main(int argc, char** argv, train::Parts parts) noexcept {
   return run_and_report(argc, argv, [&] {
     const auto program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : std::string("the program");
-    train::require_makers(parts);
     const auto shared =
         std::make_shared<const train::Parts>(train::with_error_origin_of_program(std::move(parts), program));
     const auto load = [shared](const auto& file, auto overrides) {

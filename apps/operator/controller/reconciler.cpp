@@ -42,13 +42,6 @@ json make_certificate_secret(const Job& job, const std::string& name, const std:
         net::issue(authority, {.name = "lockstep", .hosts = names, .valid_until = kCertificatesValid});
     return to_base64(net::print_p12(identity, root, password));
   };
-  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},
-                                         {"client_cert_path", "client.p12"},
-                                         {"ca_cert_path", "ca.crt"},
-                                         {"crl_path", ""},
-                                         {"server_password_file", "password"},
-                                         {"client_password_file", "password"},
-                                         {"cert_expire_warning_time_in_day", 90}};
   return {{"apiVersion", "v1"},
           {"kind", "Secret"},
           {"type", "Opaque"},
@@ -59,7 +52,7 @@ json make_certificate_secret(const Job& job, const std::string& name, const std:
             {"server.p12", p12(hosts)},
             {"client.p12", p12({})},
             {"password", to_base64(password + "\n")},
-            {"config.json", to_base64(config.dump(2) + "\n")}}}};
+            {"config.json", to_base64(net::certificate_config())}}}};
 }
 
 using Next = Reconciled::Next;

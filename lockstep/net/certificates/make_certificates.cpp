@@ -131,17 +131,6 @@ std::vector<std::string> names_of(const std::string& node) {
   return names;
 }
 
-std::string config_text() {
-  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},
-                                         {"client_cert_path", "client.p12"},
-                                         {"ca_cert_path", "ca.crt"},
-                                         {"crl_path", ""},
-                                         {"server_password_file", "password"},
-                                         {"client_password_file", "password"},
-                                         {"cert_expire_warning_time_in_day", 90}};
-  return config.dump(2) + "\n";
-}
-
 void write_node(const fs::path& folder, const std::string& node, const Identity& authority, std::chrono::hours valid) {
   make_private_folder(folder);
   const std::string password = random_token();
@@ -152,7 +141,7 @@ void write_node(const fs::path& folder, const std::string& node, const Identity&
   }
   write_secret(folder / "password", password + "\n");
   write_file_atomically(folder / "ca.crt", print_pem(root));
-  write_file_atomically(folder / "config.json", config_text());
+  write_file_atomically(folder / "config.json", certificate_config());
 }
 
 }  // namespace
@@ -208,6 +197,17 @@ std::string print_p12(const Identity& identity, const X509& authority, const std
   const Bio bio(::BIO_new(::BIO_s_mem()));
   check(p12 && bio && ::i2d_PKCS12_bio(bio.get(), p12.get()) == 1, "write a .p12 file");
   return text_of(*bio);
+}
+
+std::string certificate_config() {
+  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},
+                                         {"client_cert_path", "client.p12"},
+                                         {"ca_cert_path", "ca.crt"},
+                                         {"crl_path", ""},
+                                         {"server_password_file", "password"},
+                                         {"client_password_file", "password"},
+                                         {"cert_expire_warning_time_in_day", 90}};
+  return config.dump(2) + "\n";
 }
 
 void init_certificates(const fs::path& folder, const std::vector<std::string>& nodes, int days) {

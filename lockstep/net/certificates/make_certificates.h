@@ -35,6 +35,9 @@ std::string print_pem(const EVP_PKEY& key);
 /// A .p12 file that read_p12() reads; the key in it is encrypted (AES-256) by `password`.
 std::string print_p12(const Identity& identity, const X509& authority, const std::string& password);
 
+/// The text of a config.json beside server.p12, client.p12, password and ca.crt: cluster.config_file_path.
+std::string certificate_config();
+
 /// Makes
 ///
 ///     FOLDER/ca.crt              the authority that all nodes trust

@@ -207,26 +207,26 @@ void check_keys_of_own_parts(const ResolvedRun& config) {
     contradiction("the section program is for programs with a model of their own, which read it; remove it");
   }
   if (!config.has_own_model && !config.has_own_data) return;
-  const auto is_of_file = [&](const std::string& key) {
+  const auto refuse = [&](const std::string& key, const std::string& value) {
     const auto dot = key.find('.');
     const auto* section = config.given.find(key.substr(0, dot));
-    return section != nullptr && section->find(key.substr(dot + 1)) != nullptr;
-  };
-  const auto own = all_settings(config);
-  ResolvedRun given({}, config.parts);
-  if (config.has_own_model) given.model = config.model, given.task = config.task, given.loss = config.loss;
-  if (config.has_own_data) given.data = config.data;
-  ResolvedRun unset({}, config.parts);  // with the same options, which have their defaults
-  unset.model.name = given.model.name, unset.task.name = given.task.name, unset.loss.name = given.loss.name;
-  unset.data.name = given.data.name;
-  auto before = all_settings(unset);
-  for (const auto* name : {"task.name", "loss.name"}) before.insert_or_assign(name, all_settings(ResolvedRun())[name]);
-  for (const auto& [key, value] : all_settings(given)) {
-    const auto default_value = before.find(key);
-    if (default_value != before.end() && default_value->second == value) continue;
-    if (own.contains(key) || is_of_file(key)) continue;
+    if (section != nullptr && section->find(key.substr(dot + 1)) != nullptr) return;  // of a file
     fail(ErrorKind::config, key, "is {} and has no effect: the program brings its {}; remove it", value,
          key.starts_with("data.") ? "data" : "model and its task");
+  };
+  ResolvedRun given({}, config.parts), unset({}, config.parts);  // with the same parts, whose options have defaults
+  if (config.has_own_model) {
+    if (config.task.name != unset.task.name) refuse("task.name", config.task.name);
+    if (config.loss.name != unset.loss.name) refuse("loss.name", config.loss.name);
+    given.model = config.model, given.task = config.task, given.loss = config.loss;
+    unset.model.name = config.model.name, unset.task.name = config.task.name, unset.loss.name = config.loss.name;
+  }
+  if (config.has_own_data) given.data = config.data, unset.data.name = config.data.name;
+  const auto own = all_settings(config), before = all_settings(unset);
+  for (const auto& [key, value] : all_settings(given)) {
+    const auto default_value = before.find(key);
+    if (own.contains(key) || (default_value != before.end() && default_value->second == value)) continue;
+    refuse(key, value);
   }
 }
 
