@@ -29,6 +29,7 @@ mkdir -p "$root"
 cmake --install "$build" --prefix "$inside" >/dev/null
 cp "$package"/* "$inside" 2>/dev/null || true
 cp apps/python/lockstep/__main__.py "$inside"
+cp apps/python/lockstep_autoload.py "$root"
 rm -rf "$inside"/__pycache__ "$inside/share/doc" "$inside/share/man" "$inside/share/bash-completion"
 
 # Wheels hold no links: the library has one name, the one that programs record.
@@ -73,6 +74,7 @@ License: Apache-2.0
 Requires-Python: ==${tag:2:1}.${tag:3}.*
 Requires-Dist: torch==$torch
 METADATA
+printf '[torch.backends]\nlockstep = lockstep_autoload:register\n' >"$facts/entry_points.txt"
 cat >"$facts/WHEEL" <<WHEEL
 Wheel-Version: 1.0
 Generator: scripts/wheel.sh

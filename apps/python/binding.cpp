@@ -1,7 +1,9 @@
 // The Python module lockstep._backend: the class of the backend, and what it was built for.
+#include <apps/python/launcher.h>
 #include <apps/python/process_group.h>
 
-#include <lockstep/base/error.h>
+#include <lockstep/base/environment.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/version.h>
 
 #include <pybind11/chrono.h>
@@ -34,5 +36,9 @@ PYBIND11_MODULE(_backend, module) {
       .def("abort", &LockstepBackend::abort, Unlocked())
       .def("shutdown", &LockstepBackend::shutdown, Unlocked())
       .def_property_readonly("closed", &LockstepBackend::closed);
+  module.def(
+      "variables_of_launcher",
+      [] { return lockstep::python::variables_of_launcher(lockstep::current_environment()); }, Unlocked());
   module.attr("built_for_torch") = TORCH_VERSION;
+  lockstep::leave_out_global_device();  // workers of a DataLoader are forked, and may call backward()
 }

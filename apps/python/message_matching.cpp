@@ -40,6 +40,14 @@ std::string described(const QueuedMessage& message) {
 
 std::int64_t bytes_of(const at::Tensor& tensor) { return tensor.numel() * tensor.element_size(); }
 
+at::Tensor header_of(const at::Tensor& tensor) {
+  return at::tensor({bytes_of(tensor), static_cast<std::int64_t>(tensor.scalar_type())}, at::kLong);
+}
+
+std::string described(std::int64_t bytes, at::ScalarType dtype) {
+  return fmt::format("{} bytes of dtype {}", bytes, at::toString(dtype));
+}
+
 }  // namespace
 
 bool MessageMatching::Watched::over() {
@@ -80,7 +88,7 @@ void MessageMatching::begin(QueuedMessage message) {
 
 void MessageMatching::send(Started& one) {
   const int peer = one.message.peer.value();
-  one.header = at::full({1}, bytes_of(one.memory), at::kLong);
+  one.header = header_of(one.message.tensor);
   one.transfers.push_back({send_async(one.header, group_, peer, header_tag(one.message.tag))});
   one.transfers.push_back({send_async(one.memory, group_, peer, data_tag(one.message.tag))});
 }
@@ -89,7 +97,7 @@ void MessageMatching::open_mailboxes(const QueuedMessage& message) {
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == group_.rank() || !accepts(message, rank, message.tag) || mailboxes_.contains({rank, message.tag}))
       continue;
-    Mailbox box{at::zeros({1}, at::kLong), {}};
+    Mailbox box{at::zeros({2}, at::kLong), {}};
     box.transfer.work = receive_async(box.header, group_, rank, header_tag(message.tag));
     mailboxes_.emplace(Key(rank, message.tag), std::move(box));
   }
@@ -133,13 +141,16 @@ void MessageMatching::deliver(const Key& key, const at::Tensor& header) {
   arriving_.splice(arriving_.end(), waiting_, taker);
   auto& one = arriving_.back();
   one.message.work->set_source(rank);
-  const auto bytes = header.item<std::int64_t>();
+  const auto bytes = header[0].item<std::int64_t>();
+  const auto dtype = static_cast<at::ScalarType>(header[1].item<std::int64_t>());
+  const auto& tensor = one.message.tensor;
   try {
-    if (bytes != bytes_of(one.memory)) {
+    if (bytes != bytes_of(tensor) || dtype != tensor.scalar_type()) {
       one.misfit = torch_error(ErrorKind::mismatch, "receive",
-                               fmt::format("the message of rank {} has {} bytes, and the tensor of the receive {}; all "
-                                           "ranks must pass tensors of the same size and dtype",
-                                           rank, bytes, bytes_of(one.memory)));
+                               fmt::format("the message of rank {} has {}, and the tensor of the receive {}; both ranks "
+                                           "must pass tensors of the same size and dtype",
+                                           rank, described(bytes, dtype),
+                                           described(bytes_of(tensor), tensor.scalar_type())));
       one.memory = at::empty({bytes}, at::kByte);
     }
     one.transfers.push_back({receive_async(one.memory, group_, rank, data_tag(tag))});

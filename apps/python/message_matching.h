@@ -31,8 +31,8 @@ struct QueuedMessage {
   std::chrono::milliseconds limit;
 };
 
-/// A message is its size in bytes, and then its data. So a receiver can wait for several ranks at a time, and a receive
-/// of another size than the message is an error of this receive alone. A message goes to the first receive that has
+/// A message is its size in bytes with the number of its dtype, and then its data. So a receiver can wait for several
+/// ranks at a time, and a receive of another size or dtype than the message is an error of this receive alone. A message goes to the first receive that has
 /// begun and accepts its rank and tag. Not thread-safe, and without a thread: its owner calls advance() again and
 /// again.
 class MessageMatching {

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,14 @@ class LockstepBackend : public c10d::Backend {
                         std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(TensorList& outputs, TensorList& inputs, const c10d::AllToAllOptions& options) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  /// Works of the calls between both are one, which the second returns. They are executed as without it.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  /// Memory that all_reduce uses without a copy: shared memory where all ranks are on one host. Collective. For DDP's
+  /// buckets and FSDP2.
+  bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }  // that of the CPU
+  at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   WorkPtr send(TensorList& tensors, int destination, int tag) override;
   WorkPtr recv(TensorList& tensors, int source, int tag) override;
   WorkPtr recvAnysource(TensorList& tensors, int tag) override;
@@ -76,6 +86,7 @@ class LockstepBackend : public c10d::Backend {
   };
   WorkPtr run(Call call, std::function<void(const Group&, CallTensors&, Limit)> execute);
   WorkPtr post(c10d::OpType type, const char* title, const at::Tensor& tensor, std::optional<int> peer, int tag);
+  c10::intrusive_ptr<TorchWork> new_work(const CallFacts& facts);
   Limit limit_of(std::chrono::milliseconds timeout) const;
   void stop(const std::string& reason, std::chrono::milliseconds patience);
 
@@ -84,6 +95,8 @@ class LockstepBackend : public c10d::Backend {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> number_{0};
   std::atomic<bool> closed_{false};
+  std::mutex coalescing_;
+  std::optional<std::vector<c10::intrusive_ptr<TorchWork>>> coalesced_;  ///< guarded by coalescing_
   /// What has threads. A forked child has none of them, and leaves it as it is.
   struct Threaded {
     explicit Threaded(const Member& member)

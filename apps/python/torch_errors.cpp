@@ -22,7 +22,7 @@ std::exception_ptr as_torch_error(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& seen) {
-    const std::string text = std::string("Lockstep: ") + seen.what();
+    const std::string text = std::string("lockstep: ") + seen.what();
     switch (seen.kind()) {
       case ErrorKind::timeout:
       case ErrorKind::peer_lost:

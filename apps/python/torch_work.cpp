@@ -4,6 +4,7 @@
 #include <ATen/core/jit_type.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -87,6 +88,49 @@ void TorchWork::complete(std::exception_ptr error) {
   auto self = c10::intrusive_ptr<TorchWork>::unsafe_reclaim_from_nonowning(this);
   threads_->run(
       [self = std::move(self), future = std::move(future), error = std::move(error)] { self->settle(*future, error); });
+}
+
+bool SeveralWorks::isCompleted() {
+  return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isCompleted(); });
+}
+
+bool SeveralWorks::isSuccess() const {
+  return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isSuccess(); });
+}
+
+std::exception_ptr SeveralWorks::exception() const {
+  for (const auto& work : works_) {
+    if (auto error = work->exception()) return error;
+  }
+  return nullptr;
+}
+
+bool SeveralWorks::wait(std::chrono::milliseconds timeout) {
+  for (const auto& work : works_) work->wait(timeout);
+  return true;
+}
+
+std::vector<at::Tensor> SeveralWorks::result() {
+  std::vector<at::Tensor> all;
+  for (const auto& work : works_) {
+    for (auto& tensor : work->result()) all.push_back(std::move(tensor));
+  }
+  return all;
+}
+
+c10::intrusive_ptr<Future> SeveralWorks::getFuture() {
+  const auto tensors = c10::ListType::create(c10::TensorType::get());
+  c10::List<c10::intrusive_ptr<Future>> each(c10::FutureType::create(tensors));
+  for (const auto& work : works_) each.push_back(work->getFuture());
+  auto self = c10::intrusive_ptr<SeveralWorks>::unsafe_reclaim_from_nonowning(this);
+  return c10::collectAll(each)->then([self](Future& all) {
+        if (all.hasError()) std::rethrow_exception(all.exception_ptr());
+        return c10::IValue(self->result());
+      }, tensors);
+}
+
+void SeveralWorks::abort() {
+  TORCH_CHECK(false, "Lockstep aborts groups, not single operations: call abort() of the group");
 }
 
 }  // namespace lockstep::python

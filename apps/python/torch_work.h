@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace lockstep::python {
@@ -50,6 +51,24 @@ class TorchWork : public c10d::Work {
   int source_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;  ///< none until somebody asks for it
   bool future_waits_ = false;                       ///< complete() has to complete the future
+};
+
+/// Several works as one: complete when all are, and failed when one is. Thread-safe.
+class SeveralWorks : public c10d::Work {
+ public:
+  SeveralWorks(int rank, std::vector<c10::intrusive_ptr<TorchWork>> works)
+      : c10d::Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  std::vector<at::Tensor> result() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  void abort() override;
+
+ private:
+  const std::vector<c10::intrusive_ptr<TorchWork>> works_;
 };
 
 }  // namespace lockstep::python

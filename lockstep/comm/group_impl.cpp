@@ -380,7 +380,7 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
       return fmt::format("all ranks wait in it; {} reports: {}", backend_on(call.device).name(), seen.message());
     return fmt::format(
         "{} did not take part in it in time; if a step may take longer, raise the limit "
-        "(GroupOptions::timeout, parallel.timeout_s or LOCKSTEP_TIMEOUT_S){}",
+        "(the timeout of the group, parallel.timeout_s or LOCKSTEP_TIMEOUT_S){}",
         fmt::join(names_of(absent, *job_), ", "), traces);
   }
   if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;

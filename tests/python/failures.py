@@ -77,12 +77,38 @@ def other_shape():
     dist.destroy_process_group()
 
 
+def other_shape_of_broadcast():
+    rank = init()
+    expect_error(lambda: dist.broadcast(torch.ones([(2, 3), (3, 2)][rank]), 0), "[2, 3]", "[3, 2]")
+    dist.destroy_process_group()
+
+
+def other_splits():
+    """A rank expects another size than is sent to it, or another dtype; the group goes on."""
+    rank = init()
+
+    def exchange(sends, expects, dtype=torch.float32):
+        inputs, outputs = torch.full((sum(sends),), float(rank)).to(dtype), torch.zeros(sum(expects), dtype=dtype)
+        dist.all_to_all_single(outputs, inputs, expects, sends)
+        return outputs.tolist()
+
+    expect_error(lambda: exchange([[1, 3], [3, 1]][rank], [[1, 4], [3, 1]][rank]),
+                 "rank 1 sends 3 elements to rank 0, which expects 4")
+    expect_error(lambda: exchange([2, 2], [2, 2], [torch.float32, torch.int32][rank]), "all_to_all_single", "Float", "Int")
+    expect_error(lambda: dist.all_to_all([torch.ones(1), torch.ones(2)], [torch.ones(1), torch.ones(2 - rank)]), "all_to_all", "elements")
+    assert exchange([1, 2], [[1, 1], [2, 2]][rank]) == [[0.0, 1.0], [0.0, 0.0, 1.0, 1.0]][rank]
+    dist.destroy_process_group()
+    print("ok")
+
+
 def other_size_of_message():
     rank = init()
     if rank == 0:
         dist.send(torch.ones(4), 1)
+        dist.send(torch.ones(3, dtype=torch.int32), 1)
     else:
         expect_error(lambda: dist.recv(torch.ones(3), 0), "16 bytes", "12")
+        expect_error(lambda: dist.recv(torch.ones(3), 0), "Int", "Float")
     tensor = torch.full((3,), 5.0)
     dist.recv(tensor, 0) if rank == 1 else dist.send(tensor, 1)
     assert tensor.tolist() == [5.0] * 3
@@ -153,6 +179,12 @@ def forked():
         except RuntimeError as error:
             os._exit(0 if "fork" in str(error) else 3)
         os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    torch.ones(2, requires_grad=True).sum().backward()
+    child = os.fork()
+    if child == 0:
+        torch.ones(2, requires_grad=True).sum().backward()  # as in a worker of a DataLoader
+        os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     child = os.fork()
     if child == 0:

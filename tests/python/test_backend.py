@@ -81,6 +81,12 @@ class Tests(unittest.TestCase):
     def test_another_shape_or_dtype_is_an_error_on_all_ranks(self):
         self.check("other_shape")
 
+    def test_another_shape_in_broadcast_is_an_error_on_all_ranks(self):
+        self.check("other_shape_of_broadcast")
+
+    def test_other_splits_are_an_error_on_all_ranks(self):
+        self.check("other_splits")
+
     def test_a_message_of_another_size_is_an_error_of_its_receiver(self):
         self.check("other_size_of_message")
 

@@ -9,8 +9,11 @@ from lockstep import _built_for
 
 _built_for.require(torch)
 
-from lockstep._register import register  # noqa: E402: it loads the library
+import lockstep_autoload  # noqa: E402
 
-register()
+from lockstep import _groups  # noqa: E402: it loads the library
+
+lockstep_autoload.register()
+_groups.set_variables()
 
 __version__ = _built_for.LOCKSTEP_VERSION

@@ -195,4 +195,9 @@ void set_strict_global_ops(bool strict);
 /// `item()`, which needs all of a tensor, is not one of them.
 std::vector<std::string> gathering_calls(const Mesh& mesh);
 
+/// For a program without global tensors that forks: called before the first backward(), it keeps libtorch from starting
+/// a thread for their device, without which a forked child can call backward(), too. Global tensors have no backward()
+/// then.
+void leave_out_global_device();
+
 }  // namespace lockstep

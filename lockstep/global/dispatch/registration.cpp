@@ -3,6 +3,7 @@
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>
 
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -120,6 +122,8 @@ void set_autocast(std::optional<c10::ScalarType> dtype) { compat::set_global_aut
 
 namespace {
 
+std::atomic<bool> has_device{true};
+
 /// The device guard for the device of global tensors, which libtorch requires. There is a single device, so it does
 /// nothing.
 class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
@@ -132,7 +136,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
   c10::Stream getDefaultStream(c10::Device) const override { return stream(); }  // used by autograd of libtorch 2
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::DeviceIndex deviceCount() const noexcept override { return has_device ? 1 : 0; }
 
  private:
   static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, c10::Device(kDeviceType, 0)); }
@@ -283,3 +287,5 @@ struct Registrations {
 void register_kernels() { static const Registrations registrations; }
 
 }  // namespace lockstep::global
+
+void lockstep::leave_out_global_device() { global::has_device = false; }

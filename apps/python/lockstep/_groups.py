@@ -1,9 +1,8 @@
-"""The registration of the backend, and the groups that are alive."""
+"""The process groups of this process, and the variables of its launcher."""
 import atexit
 import os
 import threading
-
-import torch.distributed as dist
+import warnings
 
 from lockstep import _backend
 
@@ -12,7 +11,8 @@ _alive = []  # at exit their threads end before Python does
 _process = os.getpid()
 
 
-def _make_backend(options, _user_options):
+def make(options):
+    """A group for torch.distributed, which ends at the latest when Python does."""
     backend = _backend.Backend(options.store, options.group_rank, options.group_size, options.timeout)
     with _lock:
         _alive[:] = [other for other in _alive if not other.closed]
@@ -29,9 +29,13 @@ def _end_all():
         backend.shutdown()
 
 
-def register():
-    """Makes the backend known to torch.distributed as "lockstep", for tensors on the CPU and on CUDA devices."""
-    if "lockstep" in dist.Backend.backend_list:
-        return
-    dist.Backend.register_backend("lockstep", _make_backend, extended_api=True, devices=["cpu", "cuda"])
-    atexit.register(_end_all)
+def set_variables():
+    """Under srun and mpirun, sets the variables that init_process_group() reads and that torchrun would have set."""
+    try:
+        for name, value in _backend.variables_of_launcher().items():
+            os.environ.setdefault(name, value)
+    except RuntimeError as error:
+        warnings.warn(f"the ranks of this job are not known: {error}", stacklevel=3)
+
+
+atexit.register(_end_all)
