@@ -12,7 +12,7 @@ build=${1:-build/torch2}
 package=$build/python/lockstep
 [[ -f $package/_built_for.py ]] || fail "$build has no Python package; build it with: scripts/build.sh torch2"
 python=$(sed -n 's/^LOCKSTEP_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
-cmake --build "$build" >&2
+cmake --build "$build" --target lockstep lockstep_cli lockstep_whole lockstep_ocr_plugin lockstep_python >&2
 
 tools=build/wheel-tools
 [[ -x $tools/bin/auditwheel && -x $tools/bin/wheel ]] || {

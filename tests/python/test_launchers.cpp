@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/program.h"
+#include "cli/two_nodes.h"
 #include "launchers/slurm_cluster.h"
 
 namespace lockstep::test {
@@ -44,6 +46,27 @@ TEST(PythonRanks, MeetInSlurm) {
 
 TEST(PythonRanks, MeetUnderMpirun) {
   expect_ranks(under_mpirun(3, kDdp, kPackage), 3);
+}
+
+TEST(PythonRanks, MeetOnTwoHosts) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
+  Captured ends[2];
+  std::vector<std::thread> nodes;
+  for (int node = 0; node < 2; ++node) {
+    nodes.emplace_back([&, node] {
+      Words launch = {LOCKSTEP_PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"};
+      launch = with(launch, {"--node-rank", std::to_string(node), "--master-addr", TwoHosts::address(0)});
+      const Words program(kDdp.begin() + 1, kDdp.end());
+      auto variables = kPackage;
+      variables.emplace("LOCKSTEP_HOST_ID", TwoHosts::interface(node));
+      ends[node] = run_program(TwoHosts::on(node, with(with(launch, {"--master-port", "29533"}), program)), variables);
+    });
+  }
+  for (auto& node : nodes) node.join();
+  ends[0].out += ends[1].out;
+  ASSERT_TRUE(ends[1].status.ok()) << ends[1].err;
+  expect_ranks(ends[0], 4);
 }
 
 }  // namespace
