@@ -39,6 +39,8 @@ mv "$real" "$inside/lib/kept"
 rm -f "$inside"/lib/liblockstep.so*
 mv "$inside/lib/kept" "$inside/lib/$name"
 sed -i "s/$(basename "$real")/$name/g" "$inside"/lib/cmake/Lockstep/LockstepTargets*.cmake
+# The headers of fmt that public headers use.
+cp -rL /usr/include/fmt "$inside/include/fmt"
 # The torch beside which the package lies, wherever that is.
 sed -i 's|^set(lockstep_torch_folder ".*")|get_filename_component(lockstep_torch_folder "${CMAKE_CURRENT_LIST_DIR}/../../../../torch" REALPATH)|' \
   "$inside/lib/cmake/Lockstep/LockstepConfig.cmake"
@@ -85,7 +87,28 @@ wheel pack "$root" -d "$stage" >&2
 
 excluded=()
 for library in 'libtorch*' 'libc10*' 'libcud*' 'libnccl*' 'libnv*' 'liblockstep*'; do excluded+=(--exclude "$library"); done
+auditwheel -v repair "${excluded[@]}" -w "$stage/repaired" "$stage"/lockstep-*.whl >"$stage/log" 2>&1 ||
+  { tail -n 30 "$stage/log" >&2; fail "auditwheel failed"; }
+
+# auditwheel leaves some libraries to the system that a small one does not have, for example libX11, which OpenCV's core loads.
+wheel unpack "$stage"/repaired/lockstep-*.whl -d "$stage/complete" >&2
+libraries=$(echo "$stage"/complete/*/lockstep.libs)
+everywhere='^(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|z))\.so'
+missing() {
+  local library
+  for library in $(find "$libraries" -type f -exec patchelf --print-needed {} \; | sort -u | grep -Ev "$everywhere"); do
+    [[ -e $libraries/$library ]] || echo "$library"
+  done
+}
+while read -r -a found < <(missing | xargs) && ((${#found[@]})); do
+  for library in "${found[@]}"; do
+    path=$(ldconfig -p | awk -v name="$library" '$1 == name && /x86-64|AArch64/ && !found++ {print $NF}')
+    [[ -n $path ]] || fail "the libraries of the wheel need $library, which is not here"
+    install -m 755 "$path" "$libraries/$library"
+    patchelf --force-rpath --set-rpath '$ORIGIN' "$libraries/$library"
+  done
+done
 mkdir -p dist
 rm -f dist/lockstep-*.whl
-auditwheel -v repair "${excluded[@]}" -w dist "$stage"/lockstep-*.whl >"$stage/log" 2>&1 || { tail -n 30 "$stage/log" >&2; fail "auditwheel failed"; }
+wheel pack "$stage"/complete/* -d dist >&2
 ls "$PWD"/dist/lockstep-*.whl
