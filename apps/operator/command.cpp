@@ -7,9 +7,8 @@
 #include <apps/operator/job/convert.h>
 #include <apps/operator/job/crd.h>
 #include <apps/operator/job/json_yaml.h>
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 

@@ -1,5 +1,6 @@
 // The flags --config and KEY=VALUE of commands that need only the section `cluster`.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>

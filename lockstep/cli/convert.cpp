@@ -1,5 +1,5 @@
 // `lockstep convert`: the conversion of configurations and jobs of other programs. No libtorch.
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/files.h>
 #include <lockstep/cli/app_commands.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The flags of `lockstep run` for jobs on several nodes.
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>

@@ -1,7 +1,7 @@
 // `lockstep plan`: the layout of a configured run on devices that need not exist.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>

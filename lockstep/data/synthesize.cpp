@@ -1,7 +1,7 @@
 // The writer of synthetic CIFAR-10 and MNIST files, whose labels are a random permutation of the classes in each block
 // of ten records; files in a folder without its marker are never overwritten.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/data/format.h>
 #include <lockstep/data/picture_sets.h>
 #include <lockstep/data/random.h>

@@ -1,6 +1,6 @@
 // Where output goes: the grammars, the files, and the launcher's loop with real processes.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/flag_values.h>

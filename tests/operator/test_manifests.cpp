@@ -4,7 +4,7 @@
 #include <apps/operator/job/json_yaml.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 
 #include <filesystem>
 

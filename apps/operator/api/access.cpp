@@ -2,7 +2,7 @@
 #include <apps/operator/api/access.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/net/client_tls.h>

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_link.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/net/channel.h>

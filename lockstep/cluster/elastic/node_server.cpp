@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/elastic/node_status.h>

@@ -3,8 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
-#include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/text.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/certificates/connection_security.h>

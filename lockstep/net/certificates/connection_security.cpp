@@ -1,7 +1,7 @@
 // TLS contexts of the scheduler and its workers: security level 3, mutual certificates, revocation, expiry warnings;
 // and the pair of contexts with which ranks and launchers encrypt (LOCKSTEP_ENCRYPT).
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/certificates/certificates.h>
 #include <lockstep/net/certificates/connection_security.h>

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/text.h>

@@ -1,5 +1,5 @@
 #include <fcntl.h>
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>

@@ -1,6 +1,6 @@
 // Calls that are left behind after their deadline.
 #include <gtest/gtest.h>
-#include <lockstep/base/detached_call.h>
+#include <lockstep/base/threads.h>
 
 #include <atomic>
 #include <memory>

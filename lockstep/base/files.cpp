@@ -1,6 +1,7 @@
-// A hidden temporary file beside the target: locked, written, synced and renamed. Streams are written in place.
-#include <lockstep/base/atomic_file.h>
+// Whole files: reading through an input stream; writing to a hidden temporary file beside the target, which is locked,
+// written, synced and renamed. Streams are written in place.
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -191,6 +194,15 @@ std::string disk_reason(int error, const std::filesystem::path& path) {
     text += "; make room or choose another folder";
   }
   return text;
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::ostringstream text;
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  if (in.bad() || text.bad()) return std::nullopt;
+  return std::move(text).str();
 }
 
 }  // namespace lockstep

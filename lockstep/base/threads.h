@@ -1,7 +1,12 @@
-// Blocking calls that cannot be cancelled, on threads that are left behind when the wait for them ends early.
+// Threads beside the program's own: blocked signals, for the start of a thread or process that must not handle those of
+// the program; and blocking calls that cannot be cancelled, on threads that are left behind when the wait for them ends
+// early.
 #pragma once
 
+#include <pthread.h>
+
 #include <chrono>
+#include <csignal>
 #include <future>
 #include <optional>
 #include <thread>
@@ -27,5 +32,22 @@ auto call_within(std::chrono::milliseconds limit, Work work) -> std::optional<de
   if (result.wait_for(limit) != std::future_status::ready) return std::nullopt;
   return result.get();
 }
+
+/// Blocks all signals; threads and processes that are started meanwhile inherit the block, until they unblock the
+/// signals.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace lockstep

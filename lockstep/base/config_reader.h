@@ -1,15 +1,19 @@
-// Paths of a configuration: the fields with the rule a_path(). Paths that begin with ~/ are expanded here, because
-// shells expand ~/ only at the beginning of a word, and not in `system.work_dir=~/out`.
+// Reading of a configuration, beside base/config.h: with words of other programs in messages, the options of parts, and
+// the fields with the rule a_path(). Paths that begin with ~/ are expanded here, because shells expand ~/ only at the
+// beginning of a word, and not in `system.work_dir=~/out`.
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/nearest.h>
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep {
+
+/// read_fields() of config.h, whose messages about unknown keys and values translate these words.
+void read_fields(const ConfigNode& node, std::string_view path, const ForeignWords& words, const Describe& describe);
 
 /// `path` with the value of HOME in place of ~ before a slash. Error(config) where HOME is not set.
 std::string with_home(std::string path);

@@ -1,5 +1,6 @@
-// Atomic replacement of files: after a crash or on a full disk, the file has either its complete old content or its
-// complete new content. Also a test of the path before the work that fills the file, and reasons for failed writes.
+// Whole files: reading one, and replacing one so that it has, after a crash or on a full disk, either its complete old
+// content or its complete new content. Also a test of the path before the work that fills the file, and reasons for
+// failed writes.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -7,11 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace lockstep {
+
+/// The bytes of `file`; nullopt, and the reason in errno, when it cannot be opened or read to its end.
+std::optional<std::string> read_file(const std::filesystem::path& file);
 
 /// Writes to a temporary file beside `path`; `commit` renames it to `path`, on disk (fsync of file and folder). Without
 /// commit, or after an error, the temporary is removed and an old `path` stays unchanged. Where `path` is a link, its
