@@ -6,7 +6,7 @@
 #include <lockstep/cluster/elastic/node_status.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/membership/service/status.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <fmt/format.h>
 

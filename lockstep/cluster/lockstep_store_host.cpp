@@ -4,7 +4,7 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/lockstep_store_host.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/server.h>
 
 #include <exception>

@@ -5,7 +5,7 @@
 #include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/net/client_tls.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <fmt/ranges.h>
 

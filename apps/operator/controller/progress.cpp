@@ -5,8 +5,8 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/net/http_client.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <algorithm>
 #include <condition_variable>

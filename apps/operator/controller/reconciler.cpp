@@ -11,7 +11,7 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/cluster/etcd/client.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -8,7 +8,7 @@
 #include <lockstep/cluster/elastic/etcd_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/etcd/client.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/listen.h>
 
 #include <fmt/format.h>

@@ -187,7 +187,7 @@ net::Awaitable<void> NodeLink::State::converse(const ServiceAt& at) {
   channel->set_terms({.switched_on_by = "LOCKSTEP_ENCRYPT"});
   co_await channel->connect(std::move(endpoints));
   reached_ = true;
-  // Names are not compared between the processes of a launcher's job (net/certificates/connection_security.h).
+  // Names are not compared between the processes of a launcher's job (net/tls_contexts.h).
   if (at.tls) co_await channel->secure_as_client(*at.tls, std::nullopt);
   co_await channel->open_websocket(fmt::format("{}:{}", at.host, at.port), "/v1/node");
   // The other side has answered: before that, no process has its end open.

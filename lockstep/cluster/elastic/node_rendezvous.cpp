@@ -9,7 +9,7 @@
 #include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/comm/meet/addresses.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/listen.h>
 #include <lockstep/world/host_addresses.h>
 

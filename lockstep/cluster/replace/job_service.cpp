@@ -7,7 +7,7 @@
 #include <lockstep/base/threads.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/membership/service/server.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include <lockstep/base/files.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <openssl/bio.h>
 #include <openssl/bn.h>

@@ -9,7 +9,7 @@
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/membership/session/enter_job.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/client.h>
 #include <lockstep/world/host_addresses.h>
 

@@ -1,11 +1,22 @@
-// An HTTP response, as received by a client.
+// HTTP messages as a client has them: a request, and the response to it.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep::net {
+
+/// A request of any method. Without a content type it has no body.
+struct HttpAsk {
+  std::string method;
+  std::string target;
+  std::string content_type{};
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
+};
 
 struct HttpResponse {
   unsigned status = 0;

@@ -1,5 +1,5 @@
-// The protection of connections, made from the settings: TLS contexts (TLS 1.2 or newer, both sides with a
-// certificate), and secrets read from files.
+// TLS contexts (TLS 1.2 or newer) and the secret of connections, made from the settings of a cluster, where both sides
+// have a certificate; and contexts of other clients, from PEM files or texts.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -7,11 +7,14 @@
 #include <lockstep/net/periodic_task.h>
 #include <lockstep/world/cluster_settings.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
 
 namespace boost::asio::ssl {
 class context;
@@ -54,8 +57,6 @@ Tls make_service_tls(const ClusterSettings& settings);
 /// Error(environment) for a scheduler that would listen for other machines without TLS, unless that is allowed.
 void require_secure(const ClusterSettings& settings);
 
-std::chrono::milliseconds milliseconds_of(double seconds);
-
 /// The two contexts of one process. Both trust the job's authorities and refuse a peer without a certificate from them.
 struct PeerTls {
   std::shared_ptr<boost::asio::ssl::context> server;  ///< for connections that this process accepts
@@ -69,5 +70,29 @@ std::shared_ptr<const PeerTls> read_peer_tls(const CertificateSettings& settings
 /// The same for processes that are configured by variables alone, such as launchers: with LOCKSTEP_ENCRYPT=1 the
 /// certificates that LOCKSTEP_CLUSTER_CONFIG names, else nullptr.
 std::shared_ptr<const PeerTls> find_peer_tls(const Environment& environment);
+
+/// PEM files; empty ones are not used. Errors name them as the settings of etcd clients: ca_cert, ssl_cert and
+/// ssl_cert_key.
+struct TlsFiles {
+  std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
+  std::string certificate;  ///< this client's, where the server requests one
+  std::string key;          ///< that certificate's private key
+
+  bool operator==(const TlsFiles&) const = default;
+};
+
+/// TLS 1.2 or newer; the server's certificate is required and verified. Error(io) naming the file that cannot be used.
+std::shared_ptr<boost::asio::ssl::context> make_client_tls(const TlsFiles& files);
+
+/// PEM texts; empty ones are not used.
+struct TlsTexts {
+  std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
+  std::string certificate;  ///< this client's, with its chain
+  std::string key;          ///< that certificate's private key
+  bool verify = true;       ///< false: accepts any certificate, which protects only from passive listeners
+};
+
+/// The same from texts. Error(config) naming the text that cannot be used.
+std::shared_ptr<boost::asio::ssl::context> make_client_tls_from_texts(const TlsTexts& texts);
 
 }  // namespace lockstep::net

@@ -1,18 +1,19 @@
 // TLS contexts of the scheduler and its workers: security level 3, mutual certificates, revocation, expiry warnings;
-// and the pair of contexts with which ranks and launchers encrypt (LOCKSTEP_ENCRYPT).
+// the pair of contexts with which ranks and launchers encrypt (LOCKSTEP_ENCRYPT); and those of clients with PEM files
+// or texts, or with the system's authorities.
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/certificates/certificates.h>
-#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/net/reasons.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/ranges.h>
-#include <boost/asio/ssl/context.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <fstream>
 
 namespace lockstep::net {
@@ -218,10 +219,6 @@ void require_secure(const ClusterSettings& settings) {
        settings.host);
 }
 
-std::chrono::milliseconds milliseconds_of(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1e3));
-}
-
 std::shared_ptr<const PeerTls> read_peer_tls(const CertificateSettings& certificates) {
   if (certificates.config_file.empty()) {
     fail(
@@ -242,6 +239,65 @@ std::shared_ptr<const PeerTls> read_peer_tls(const CertificateSettings& certific
 std::shared_ptr<const PeerTls> find_peer_tls(const Environment& environment) {
   if (find_integer(environment, "LOCKSTEP_ENCRYPT", 0, 1) != 1) return nullptr;
   return read_peer_tls(find_certificates(environment, {}));
+}
+
+namespace {
+
+namespace ssl = boost::asio::ssl;
+using ErrorCode = boost::system::error_code;
+
+std::shared_ptr<ssl::context> new_client_context(ssl::verify_mode verify) {
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_client);
+  SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
+  context->set_verify_mode(verify);
+  return context;
+}
+
+void check_file(const ErrorCode& error, const char* what, const std::string& file) {
+  if (error) fail(ErrorKind::io, "network", "cannot use {} '{}' for TLS: {}", what, file, error.message());
+}
+
+}  // namespace
+
+std::shared_ptr<ssl::context> make_client_tls(const TlsFiles& files) {
+  auto context = new_client_context(ssl::verify_peer);
+  ErrorCode error;
+  if (files.authorities.empty()) {
+    context->set_default_verify_paths(error);
+    if (error) fail(ErrorKind::io, "network", "cannot use the system's authorities for TLS: {}", error.message());
+  } else {
+    context->load_verify_file(files.authorities, error);
+    check_file(error, "the authorities in ca_cert", files.authorities);
+  }
+  if (!files.certificate.empty()) {
+    context->use_certificate_chain_file(files.certificate, error);
+    check_file(error, "ssl_cert", files.certificate);
+    context->use_private_key_file(files.key, ssl::context::pem, error);
+    check_file(error, "ssl_cert_key", files.key);
+  }
+  return context;
+}
+
+std::shared_ptr<ssl::context> make_client_tls_from_texts(const TlsTexts& texts) {
+  const auto check_text = [](const ErrorCode& error, const char* what) {
+    if (error) fail(ErrorKind::config, "network", "cannot use the {} for TLS: {}", what, error.message());
+  };
+  auto context = new_client_context(texts.verify ? ssl::verify_peer : ssl::verify_none);
+  ErrorCode error;
+  if (texts.authorities.empty()) {
+    context->set_default_verify_paths(error);
+    check_text(error, "system's authorities");
+  } else {
+    context->add_certificate_authority(boost::asio::buffer(texts.authorities), error);
+    check_text(error, "certificate authority");
+  }
+  if (!texts.certificate.empty()) {
+    context->use_certificate_chain(boost::asio::buffer(texts.certificate), error);
+    check_text(error, "client certificate");
+    context->use_private_key(boost::asio::buffer(texts.key), ssl::context::pem, error);
+    check_text(error, "client key");
+  }
+  return context;
 }
 
 }  // namespace lockstep::net
