@@ -1,8 +1,8 @@
 #include "operator/kube_server.h"
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/crd.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <lockstep/base/environment.h>

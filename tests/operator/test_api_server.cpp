@@ -1,7 +1,7 @@
 // The API client with a real API server.
 #include <apps/operator/api/client.h>
 #include <apps/operator/controller/leader.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Whole operators, as processes, with a real API server; the test is the kubelets.
 #include <apps/operator/controller/manifests.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

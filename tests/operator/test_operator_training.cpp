@@ -1,6 +1,5 @@
 // Jobs that really train: a real API server, an operator, and Pods that run as processes.
-#include <apps/operator/job/json_fields.h>
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // A poller of running jobs' schedulers (GET /v1/status) that records each job's step.
 #include <apps/operator/controller/progress.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>

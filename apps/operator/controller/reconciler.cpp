@@ -3,7 +3,7 @@
 // certificates.
 #include <apps/operator/controller/reconciler.h>
 #include <apps/operator/decide/objects.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>

@@ -2,7 +2,7 @@
 
 #include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fcntl.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>

@@ -1,5 +1,5 @@
-// Reading fields of JSON objects that may lack them, or have them with another type; and times as Kubernetes writes
-// them in fields (RFC 3339, UTC).
+// JSON of Kubernetes' objects: reading fields that may be missing or of another type; times as Kubernetes writes them
+// in fields (RFC 3339, UTC); and values as YAML text and back, for files that people read and write.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::kube {
 
@@ -42,5 +43,12 @@ std::string micro_time_text(Time time);
 
 /// Reads both formats; fractions of a second of any length are dropped. nullopt for other texts.
 std::optional<Seconds> parse_time(std::string_view text);
+
+/// Block style; ends with a newline. Text is quoted where it could be read as something else.
+std::string print_yaml_of(const nlohmann::ordered_json& value);
+
+/// The documents of a YAML text, separated by "---" lines; empty ones are left out. Scalars get YAML's types (null,
+/// booleans, integers, fractions); quoted ones are text. Error(config) at file:line for text that is not YAML.
+std::vector<nlohmann::ordered_json> parse_yaml_documents(std::string_view text, const std::string& file);
 
 }  // namespace lockstep::kube

@@ -1,7 +1,7 @@
 // A Pod's JSON reduced to rank, phase, exit code, node and the reason from its termination message; and the rules for
 // failed Pods: which Pod is the cause, and whether to replace in place, restart all, wait or fail.
-#include <apps/operator/decide/pod_view.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/decide/pod_failures.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/text.h>
@@ -77,8 +77,8 @@ bool is_ready(const json& status) {
 
 using std::chrono::seconds;
 
-constexpr int kUsersMistake = 2;  // cluster/failure.h
-constexpr int kEndedEarly = 75;   // the same
+using cluster::kEndedEarly;
+using cluster::kUsage;
 constexpr int kFirstOfSignals = 128;
 constexpr seconds kCauseMustShow(10);  // Pods end in one order, and their statuses arrive in another
 
@@ -110,7 +110,7 @@ bool can_replace(const JobSpec& spec, const PodView& pod) {
 std::string obstacle(const JobSpec& spec, const PodView& pod) {
   const auto role = spec.roles.find(pod.role);
   const auto policy = role == spec.roles.end() ? RestartPolicy::on_failure : role->second.restart;
-  if (pod.exit_code == kUsersMistake) return "ConfigurationError";
+  if (pod.exit_code == kUsage) return "ConfigurationError";
   if (policy == RestartPolicy::never) return "RestartPolicyNever";
   const bool worth_it = !pod.exit_code || *pod.exit_code == kEndedEarly || *pod.exit_code >= kFirstOfSignals;
   if (policy == RestartPolicy::exit_code && !worth_it) return "PermanentExitCode";
@@ -185,7 +185,7 @@ Verdict judge_failures(const JobSpec& spec, const std::vector<const PodView*>& f
   const bool in_place =
       std::all_of(failed.begin(), failed.end(), [&](const PodView* pod) { return can_replace(spec, *pod); });
   const auto users_mistake = std::find_if(failed.begin(), failed.end(), [](const PodView* pod) {
-    return pod->exit_code == kUsersMistake && !pod->is_consequence();
+    return pod->exit_code == kUsage && !pod->is_consequence();
   });
   verdict.first = users_mistake != failed.end() ? *users_mistake : first_of(failed);
   if (verdict.first->is_consequence() && !in_place && others_run) {

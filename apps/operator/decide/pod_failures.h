@@ -1,4 +1,4 @@
-// Pods as decisions see them: the fields on which decisions depend, the first failed rank, and whether a restart can
+// Failures of Pods: the fields of Pods on which decisions depend, the Pod that failed first, and whether a restart can
 // help.
 #pragma once
 
