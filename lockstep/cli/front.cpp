@@ -2,7 +2,6 @@
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
-#include <lockstep/cli/app_commands.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/programs.h>

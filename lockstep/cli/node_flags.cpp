@@ -4,8 +4,6 @@
 #include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/rdzv_conf.h>
-#include <lockstep/cli/refuse.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/start.h>
