@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
 #include <lockstep/data/criteo.h>
-#include <lockstep/data/exact_math.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/roc_area.h>

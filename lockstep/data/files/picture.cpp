@@ -5,7 +5,6 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
-#include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
 
