@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
+#include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
-#include <lockstep/world/slurm.h>
 
 #include <fmt/format.h>
 
