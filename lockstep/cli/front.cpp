@@ -11,8 +11,7 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/lockstep_store_host.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>

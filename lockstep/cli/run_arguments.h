@@ -7,7 +7,7 @@
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/rank_output.h>
-#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <filesystem>
 #include <memory>

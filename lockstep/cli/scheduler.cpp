@@ -5,7 +5,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cluster/elastic/node_status.h>
+#include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/tls_contexts.h>

@@ -3,7 +3,7 @@
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>

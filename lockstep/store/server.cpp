@@ -3,8 +3,8 @@
 
 #include <lockstep/base/log.h>
 #include <lockstep/base/threads.h>
-#include <lockstep/store/listen.h>
 #include <lockstep/store/server_loop.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <pthread.h>

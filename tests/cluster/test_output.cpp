@@ -7,7 +7,7 @@
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/output/rank_stream.h>
-#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

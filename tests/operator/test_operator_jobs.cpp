@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/text.h>
 #include <lockstep/net/certificates/certificates.h>

@@ -9,9 +9,9 @@
 #include <apps/operator/decide/objects.h>
 #include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/this_host.h>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include <apps/operator/controller/progress.h>
 #include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/http_client.h>

@@ -1,13 +1,13 @@
 // The thread of a launcher's membership: finds the service, keeps the connection with it, and sends heartbeats.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_link.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
-#include <lockstep/store/peer_user.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/await_listener.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // A certificate authority over OpenSSL (EC P-256, SHA-256), and its folders of .p12 files for each node.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/net/certificates/certificates.h>
 

@@ -4,7 +4,7 @@
 #include <apps/operator/api/resource.h>
 #include <apps/operator/job/json.h>
 #include <fcntl.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
 #include <lockstep/base/log.h>

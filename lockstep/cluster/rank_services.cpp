@@ -1,23 +1,46 @@
-// A scheduler server on a thread of the launcher; the launcher's loop shares the losses that it reports.
+// A store server inside the launcher, with a random secret, and TLS where LOCKSTEP_ENCRYPT is set; and a scheduler
+// server on a thread of the launcher, whose loop shares the losses that it reports.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/threads.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/tls_contexts.h>
+#include <lockstep/store/server.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
 
 namespace lockstep::cluster {
+
+LockstepStoreHost::LockstepStoreHost(const std::string& host, std::vector<std::string> addresses)
+    : address_{"", random_token()} {
+  try {
+    store::StoreServerOptions options;
+    options.addresses = std::move(addresses);
+    options.secret = address_.secret;
+    options.tls = net::find_peer_tls(current_environment());
+    server_ = std::make_unique<store::Server>(std::move(options));
+  } catch (const std::exception& error) {
+    fail(ErrorKind::io, "launch", "cannot host the rendezvous store of the ranks: {}", error.what());
+  }
+  address_.place = host_and_port(host, server_->port());
+}
+
+LockstepStoreHost::~LockstepStoreHost() = default;
+
+std::uint16_t LockstepStoreHost::port() const { return server_->port(); }
+
 namespace {
 
 /// The time limit for a replacement to register; its launcher starts it at once. When none registers, the state in

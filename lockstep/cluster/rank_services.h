@@ -1,16 +1,41 @@
-// The job service of a launcher: the ranks of a program that can continue from memory register with it, so that lost
-// ones can be replaced in place.
+// The services of a launcher for its ranks, without libtorch: Lockstep's own store for their rendezvous; and the job
+// service, with which the ranks of a program that can continue from memory register, so that lost ones can be replaced
+// in place.
 #pragma once
 
 #include <lockstep/cluster/processes/event_loop.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/replace/rank_losses.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
+
+namespace lockstep::store {
+class Server;
+}
 
 namespace lockstep::cluster {
+
+/// A store of Lockstep's own, with a secret made for it.
+class LockstepStoreHost {
+ public:
+  /// Listens on these addresses of this host (in digits; empty: on all); ranks get its address as `host`. Error(io)
+  /// when it cannot listen.
+  explicit LockstepStoreHost(const std::string& host = "127.0.0.1", std::vector<std::string> addresses = {"127.0.0.1"});
+  LockstepStoreHost(const LockstepStoreHost&) = delete;
+  LockstepStoreHost& operator=(const LockstepStoreHost&) = delete;
+  ~LockstepStoreHost();
+
+  const OwnStoreAddress& address() const { return address_; }
+  std::uint16_t port() const;
+
+ private:
+  OwnStoreAddress address_;
+  std::unique_ptr<store::Server> server_;
+};
 
 /// The newest losses, written by the thread of the job service and read by the launcher's.
 class SharedLosses {
