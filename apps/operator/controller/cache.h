@@ -5,7 +5,6 @@
 #include <apps/operator/api/answer.h>
 #include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
-#include <apps/operator/controller/cache.h>
 #include <apps/operator/controller/metrics.h>
 
 #include <atomic>

@@ -2,8 +2,6 @@
 // without their own certificate authority, with the folder of them that `lockstep certs init` makes.
 #pragma once
 
-#include <lockstep/net/certificates/certificates.h>
-
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
