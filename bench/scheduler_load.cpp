@@ -1,7 +1,7 @@
 // What a scheduler costs: a process of its own serves many simulated workers, which register at once and then send
 // heartbeats. Each has a connection and does what a real one does; one thread plays all of them. Prints one JSON
 // object.
-#include <lockstep/base/secret.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/channel.h>

@@ -22,7 +22,7 @@ fi
 
 flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_WEBP=1 -DLOCKSTEP_HAS_TIFF=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/atomic_file base/error base/file_text base/json base/log base/nearest base/shown_text base/unique_fd base/utf8 data/files/text_files data/files/decode_bmp data/files/decode_jpeg
+sources=(base/error base/files base/json base/log base/nearest base/text base/unique_fd base/utf8 data/files/text_files data/files/decode_bmp data/files/decode_jpeg
   data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/lmdb data/files/mapped_file data/files/picture
   data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
   rows/row_rule parameter_servers/wire

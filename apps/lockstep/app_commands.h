@@ -1,7 +1,7 @@
 // The commands of all applications, for both programs. No libtorch.
 #pragma once
 
-#include <lockstep/cli/app_commands.h>
+#include <lockstep/cli/command.h>
 
 namespace lockstep {
 

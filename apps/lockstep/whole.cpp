@@ -1,7 +1,7 @@
 // The whole program `lockstep`, which is loaded with libtorch.
 #include <apps/lockstep/app_commands.h>
 #include <apps/ocr/parts.h>
-#include <lockstep/cli/app_commands.h>
+#include <lockstep/cli/command.h>
 
 #include <memory>
 #include <utility>

@@ -5,11 +5,10 @@
 #include <apps/operator/controller/manifests.h>
 #include <apps/operator/controller/operator.h>
 #include <apps/operator/job/convert.h>
-#include <apps/operator/job/crd.h>
-#include <apps/operator/job/json_yaml.h>
-#include <lockstep/base/atomic_file.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 

@@ -2,7 +2,7 @@
 // other operators for `lockstep convert`.
 #pragma once
 
-#include <lockstep/cli/app_commands.h>
+#include <lockstep/cli/command.h>
 
 namespace lockstep::kube {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/nearest.h>
 
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// The name that a misspelt name most likely means.
+// The name that a misspelt name most likely means, and the search for a word of another program in those that are
+// given.
 #include <lockstep/base/nearest.h>
 
 #include <fmt/format.h>
@@ -43,6 +44,26 @@ bool is_slip(std::size_t distance, std::size_t size, std::size_t other_size) {
   return distance == 0 || (distance <= allowed && distance < std::min(size, other_size));
 }
 
+std::string folded(std::string_view word) {
+  std::string result;
+  for (const char c : word) {
+    if (c == '_' || c == '-') continue;
+    result += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return result;
+}
+
+template <typename IsOurs>
+std::string answer_to(std::string_view theirs, std::span<const ForeignWord> words, IsOurs is_ours) {
+  const std::string wanted = folded(theirs);
+  for (const ForeignWord& word : words) {
+    if (folded(word.there.substr(0, word.there.find(".*"))) != wanted) continue;
+    if (is_sentence(word.here)) return fmt::format("; {}", word.here);
+    if (is_ours(word.here)) return fmt::format("; here it is called '{}'", word.here);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view wrong, std::span<const std::string> valid) {
@@ -69,6 +90,17 @@ std::string did_you_mean(std::string_view wrong, std::span<const std::string> va
   if (!close) return fmt::format("; {}", more);
   return fmt::format("; did you mean '{}'? {}{}", *close, static_cast<char>(std::toupper(more.front())),
                      more.substr(1));
+}
+
+bool is_sentence(std::string_view here) { return here.find(' ') != std::string_view::npos; }
+
+std::string here_instead_of(std::string_view key, std::span<const std::string> known, const ForeignWords& words) {
+  return answer_to(key, words.keys,
+                   [&](auto ours) { return known.empty() || std::ranges::find(known, ours) != known.end(); });
+}
+
+std::string value_here(std::string_view value, std::span<const std::string> choices, const ForeignWords& words) {
+  return answer_to(value, words.values, [&](auto ours) { return std::ranges::find(choices, ours) != choices.end(); });
 }
 
 }  // namespace lockstep

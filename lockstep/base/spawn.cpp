@@ -1,8 +1,8 @@
 // The fork and exec of a child: all memory is allocated before fork, and a pipe that exec closes reports failures.
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
-#include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/text.h>
+#include <lockstep/base/threads.h>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,10 +1,11 @@
-// The host name, a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID), and
-// the CPUs in the affinity mask.
+// The host name, a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID), the
+// CPUs in the affinity mask, and the controlling terminal.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/this_host.h>
 
 #include <sched.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -42,6 +43,12 @@ int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+bool is_terminal_of_session(int fd, const Environment& environment) {
+  const auto kind = find(environment, "TERM").value_or("");
+  if (kind.empty() || kind == "dumb" || ::isatty(fd) != 1) return false;
+  return ::tcgetsid(fd) == ::getsid(0);  // tcgetsid fails for a terminal that is not the controlling terminal
 }
 
 }  // namespace lockstep

@@ -1,5 +1,8 @@
-// The name and the identity of this machine, and the CPUs of it that this process may use.
+// The name and the identity of this machine, and what of it this process has: its CPUs, and the terminal of its
+// session.
 #pragma once
+
+#include <lockstep/base/environment.h>
 
 #include <optional>
 #include <string>
@@ -28,5 +31,9 @@ std::string host_identity();
 
 /// The CPUs in this process's affinity mask; 1 when that cannot be read.
 int usable_cpus();
+
+/// Whether `fd` is the terminal of this session and can redraw lines: TERM is set and not "dumb". False for a pseudo
+/// terminal that another program reads: mpirun gives each rank one, even when its own output goes to a file.
+bool is_terminal_of_session(int fd, const Environment& environment);
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 // YAML text to ConfigNode and back through yaml-cpp, with yaml-cpp's errors reworded for users.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/base/yaml_tree.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // A builder of ConfigNode trees from yaml-cpp's events: anchors, merge keys (<<), limits of depth and size.
-#include <lockstep/base/yaml_tree.h>
+#include <lockstep/base/yaml_text.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>

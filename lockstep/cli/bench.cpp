@@ -1,7 +1,7 @@
 // `lockstep bench`: the speed of collectives on this machine, and a check of their results.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/text.h>

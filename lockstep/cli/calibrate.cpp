@@ -1,6 +1,6 @@
 // `lockstep calibrate`: measures this machine and writes the description of a cluster that the planner reads.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/device/devices.h>

@@ -1,6 +1,6 @@
 // `lockstep certs init`: certificates for users without a certificate authority.
 #include <lockstep/cli/command.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

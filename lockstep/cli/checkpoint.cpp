@@ -1,6 +1,6 @@
 // `lockstep checkpoint`: shows checkpoints, merges sharded ones into one file, and reshards them.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/state/safetensors.h>

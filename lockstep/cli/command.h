@@ -1,10 +1,12 @@
-// The subcommands of `lockstep`, one file each.
+// The commands of `lockstep`: its own subcommands, what an application beside lockstep/ adds, and the two executables
+// as functions. cli/ includes no application: the main functions in apps/lockstep/ pass the values.
 #pragma once
 
 #include <lockstep/cluster/failure.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,13 +24,26 @@ using cluster::kFailed;
 using cluster::kOk;
 using cluster::kUsage;
 
-struct Converter;
-
 /// The parts that a configuration can name, before its plugins.
 using KnownParts = std::shared_ptr<const train::Parts>;
 
 /// The selected command; its result is the exit code.
 using Action = std::function<int()>;
+
+/// The result of the conversion of a file, and remarks on it.
+struct ConvertedFile {
+  std::string text;
+  std::vector<std::string> remarks;
+};
+
+/// A subcommand of `lockstep convert`.
+struct Converter {
+  std::string name;
+  std::string help;
+  std::string footer;
+  std::string example;  ///< its arguments in an example of a command line
+  std::function<ConvertedFile(const std::string& file)> convert;
+};
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, const KnownParts& parts, Action& chosen);
@@ -49,5 +64,24 @@ void add_status(CLI::App& app, const KnownParts& parts, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_convert(CLI::App& app, const std::vector<Converter>& converters, Action& chosen);
 void add_info(CLI::App& app, const KnownParts& parts, Action& chosen);
+
+/// What an application beside lockstep/ (apps/) adds. None of it needs libtorch, because the small program executes
+/// these commands, so that an image of the operator needs no libtorch.
+struct AppCommands {
+  std::function<void(CLI::App& app, Action& chosen)> add;  ///< adds subcommands of `lockstep`, as above
+  std::vector<Converter> converters;
+};
+
+/// The small program: starts ranks if that needs no libtorch, and executes the whole program otherwise. Errors
+/// are printed to stderr.
+int run_small_program(int argc, char** argv, const AppCommands& apps);
+
+/// The whole program: parses the command, executes it, prints errors to stderr as `lockstep: error: ...`.
+/// Configurations can name `parts`.
+int run_whole_program(int argc, char** argv, const AppCommands& apps, const KnownParts& parts) noexcept;
+
+/// `lockstep convert` and the commands of applications: parses and executes the command if `words` (without the
+/// program) begin with one of them; nullopt: they do not. Errors: those of the command.
+std::optional<int> run_plain_command(const std::vector<std::string>& words, const AppCommands& apps);
 
 }  // namespace lockstep::cli

@@ -3,7 +3,6 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
-#include <lockstep/cli/app_commands.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>

@@ -2,7 +2,6 @@
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
-#include <lockstep/cli/app_commands.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/programs.h>
@@ -12,8 +11,7 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/lockstep_store_host.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>

@@ -1,11 +1,9 @@
 // The flags of `lockstep run` for jobs on several nodes.
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/rdzv_conf.h>
-#include <lockstep/cli/refuse.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/start.h>
@@ -113,15 +111,10 @@ void check(const NodeFlags& flags) {
   refuse("there is no --rdzv_backend '{}'; there are static, c10d and etcd", backend);
 }
 
-/// Whether RANK and WORLD_SIZE are set by hand in a shell, where no outer launcher started several launchers.
-bool set_by_hand(const World& outer, const Environment& environment) {
-  return outer.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
-}
-
-/// The launcher that started this process as one of several.
+/// The launcher that started this process as one of several. Where RANK and WORLD_SIZE are set by hand, there is none.
 std::optional<World> outer_launcher(const Environment& environment) {
   for (auto& outer : worlds_here(environment)) {
-    if (outer.size > 1 && !set_by_hand(outer, environment)) return outer;
+    if (outer.size > 1 && !detail::set_by_hand(outer, environment)) return outer;
   }
   return std::nullopt;
 }

@@ -3,11 +3,17 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
 #include <lockstep/world/world.h>
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -15,6 +21,12 @@ class App;
 }
 
 namespace lockstep::cli {
+
+/// Throws Error(invalid_argument) of `lockstep run`.
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
+}
 
 /// The default port of the rendezvous of a job on several nodes: that of torch.distributed.launch.
 inline constexpr std::uint16_t kStaticPort = 29500;
@@ -43,6 +55,23 @@ struct NodeFlags {
 };
 
 void add_node_flags(CLI::App& command, NodeFlags& flags);
+
+/// The option --rdzv_conf: KEY=VALUE,KEY=VALUE.
+struct RdzvConf {
+  std::optional<bool> is_host;                                        ///< this node hosts the store
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< until the minimum number of nodes has joined
+  std::chrono::milliseconds last_call_timeout = std::chrono::seconds(30);  ///< after that, until more nodes have joined
+  std::chrono::milliseconds replace_timeout = std::chrono::minutes(1);  ///< until another node has a lost node's ranks
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);   ///< torchrun's; without effect here
+  std::optional<std::chrono::milliseconds> read_timeout;  ///< of a request to the store; unset: the backend's default
+  std::chrono::milliseconds keep_alive_interval = std::chrono::seconds(1);
+  int keep_alive_max_attempt = 5;                 ///< intervals without a heartbeat, after which a node is lost
+  bool allow_insecure = false;                    ///< other hosts may reach the launchers' service without a secret
+  std::map<std::string, std::string> of_backend;  ///< settings of one backend only
+};
+
+/// Error(invalid_argument) for a text that is not KEY=VALUE, an unknown key, and an invalid value.
+RdzvConf parse_rdzv_conf(const std::string& text);
 
 /// msrun's flags; those with the names of torchrun's are in NodeFlags and OutputFlags.
 struct MsrunFlags {

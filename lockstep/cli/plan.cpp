@@ -1,11 +1,10 @@
 // `lockstep plan`: the layout of a configured run on devices that need not exist.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/config_flags.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/search/search.h>
@@ -258,7 +257,8 @@ void add_plan(CLI::App& app, const KnownParts& parts, Action& chosen) {
       ->add_option("--gpt", arguments->gpt,
                    "Instead of a run, a GPT with AdamW: layers, width, heads, context, vocabulary and the whole batch")
       ->type_name("NAME=N,...");
-  add_override_keys(*command, arguments->overrides, "Replaces a key of the file");
+  // CLI11 2.4 rejects a name with '='.
+  command->add_option("KEYS", arguments->overrides, "Replaces a key of the file")->type_name("KEY=VALUE");
   command->add_option("--mesh", arguments->mesh, "Sizes of the mesh's axes, like 2x8; else the best shape is found")
       ->type_name("SIZES");
   command->add_option("--devices", arguments->devices, "How many devices")

@@ -1,7 +1,7 @@
 // Flags of `lockstep run` about PROGRAM and its output, with their checks and the launch options made from them.
 #include <lockstep/base/error.h>
-#include <lockstep/cli/program_flags.h>
-#include <lockstep/cli/refuse.h>
+#include <lockstep/cli/node_flags.h>
+#include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/flag_values.h>
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ cluster::ProgramKind kind_of(const ProgramFlags& flags) {
 
 void require_one_of(std::string_view flag, std::string_view value, const std::vector<std::string_view>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-  fail(ErrorKind::invalid_argument, "run", "{} '{}' is none of {}", flag, value, fmt::join(allowed, ", "));
+  refuse("{} '{}' is none of {}", flag, value, fmt::join(allowed, ", "));
 }
 
 }  // namespace
@@ -118,8 +118,7 @@ cluster::OutputOptions output_of(const OutputFlags& flags) {
 }
 
 cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& environment) {
-  if (flags.role.empty())
-    fail(ErrorKind::invalid_argument, "run", "--role must not be empty; leave it out for 'default'");
+  if (flags.role.empty()) refuse("--role must not be empty; leave it out for 'default'");
   return {!flags.no_prefix, flags.role, find(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("")};
 }
 
@@ -159,22 +158,21 @@ void check_torchrun_flags(const TorchrunFlags& flags) {
     require_one_of("--start_method", flags.start_method, {"spawn", "fork", "forkserver"});
   }
   if (flags.event_log_handler != "null") {
-    fail(ErrorKind::invalid_argument, "run",
-         "--event_log_handler '{}' would be a Python plug-in, and there is no Python in this launcher; there is null",
-         flags.event_log_handler);
+    refuse("--event_log_handler '{}' would be a Python plug-in, and there is no Python in this launcher; there is null",
+           flags.event_log_handler);
   }
   if (!flags.logs_specs.empty() && flags.logs_specs != "default") {
-    fail(ErrorKind::invalid_argument, "run",
-         "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, "
-         "--redirects and --tee set where output goes",
-         flags.logs_specs);
+    refuse(
+        "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, "
+        "--redirects and --tee set where output goes",
+        flags.logs_specs);
   }
   if (flags.numa_binding.empty()) return;
   require_one_of("--numa_binding", flags.numa_binding, {"node", "socket", "exclusive", "core-complex"});
-  fail(ErrorKind::invalid_argument, "run",
-       "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
-       "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
-       flags.numa_binding);
+  refuse(
+      "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
+      "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
+      flags.numa_binding);
 }
 
 void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const Environment& environment) {

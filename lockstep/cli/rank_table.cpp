@@ -1,7 +1,6 @@
 // `lockstep rank-table`: writes the file that RANK_TABLE_FILE names.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/rank_table.h>

@@ -2,8 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/cli/rdzv_conf.h>
-#include <lockstep/cli/refuse.h>
+#include <lockstep/cli/node_flags.h>
 
 #include <cmath>
 #include <functional>

@@ -6,8 +6,6 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/programs.h>
-#include <lockstep/cli/rdzv_conf.h>
-#include <lockstep/cli/refuse.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/agent.h>

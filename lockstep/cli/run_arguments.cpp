@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/flag_values.h>
@@ -115,7 +114,7 @@ void add_run_help(CLI::App& command, LaunchStyle style) {
 
 std::chrono::milliseconds grace_of(const RunArguments& arguments, const Environment& environment) {
   if (!arguments.grace.empty() && !arguments.shutdown_timeout.empty()) {
-    fail(ErrorKind::invalid_argument, "run", "--grace and --shutdown_timeout mean the same; give one of them");
+    refuse("--grace and --shutdown_timeout mean the same; give one of them");
   }
   constexpr std::string_view kVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const auto inherited = find(environment, kVariable).value_or("");
@@ -127,7 +126,7 @@ std::chrono::milliseconds grace_of(const RunArguments& arguments, const Environm
   const auto seconds = parse_number(text);
   constexpr double kDay = 24 * 3600;
   if (!seconds || *seconds < 0 || *seconds > kDay) {
-    fail(ErrorKind::invalid_argument, "run", "{} must be a number of seconds from 0 to {}; got '{}'", name, kDay, text);
+    refuse("{} must be a number of seconds from 0 to {}; got '{}'", name, kDay, text);
   }
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
@@ -137,13 +136,11 @@ void add_servers(const RunArguments& arguments, cluster::LaunchOptions& options)
   constexpr int kMostServers = 4096;
   const auto servers = parse_integer(arguments.servers);
   if (!servers || *servers < 0 || *servers > kMostServers) {
-    fail(ErrorKind::invalid_argument, "run", "--servers must be a number from 0 to {}; got '{}'", kMostServers,
-         arguments.servers);
+    refuse("--servers must be a number from 0 to {}; got '{}'", kMostServers, arguments.servers);
   }
   if (*servers == 0) return;
   if (node_count_of(arguments.nodes).most > 1 || !arguments.nodes.nodes.empty()) {
-    fail(ErrorKind::invalid_argument, "run",
-         "--servers is for jobs on one node; on several, start a scheduler, workers and servers (MS_ROLE)");
+    refuse("--servers is for jobs on one node; on several, start a scheduler, workers and servers (MS_ROLE)");
   }
   options.processes += static_cast<int>(*servers);
   options.environment["LOCKSTEP_SERVERS"] = std::to_string(*servers);

@@ -1,18 +1,88 @@
-// All options of `lockstep run` and `lockstep launch`, and the launch options made from them.
+// The options of `lockstep run` and `lockstep launch`: about PROGRAM (how it is run, its output, and those that are
+// accepted as torchrun's), all of them together, and the launch options made from them.
 #pragma once
 
+#include <lockstep/base/environment.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/program_flags.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/output/rank_output.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace lockstep::cli {
 
+/// The conventions of a command: those of torch.distributed.run or of torch.distributed.launch.
+enum class LaunchStyle { run, launch };
+
+struct ProgramFlags {
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool use_env = false;
+  std::optional<std::string> local_rank_option{};  ///< of LaunchStyle::launch; nullopt: "local-rank", for Python only
+};
+
+void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags);
+
+/// `words` are PROGRAM and its arguments. Error(invalid_argument) when they are empty, or for flags that contradict
+/// each other.
+cluster::RankProgram program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words);
+
+/// The options of `lockstep run` about the output of ranks: files, console, and prefix.
+struct OutputFlags {
+  std::string log_dir;
+  std::string redirects = "0";
+  std::string tee = "0";
+  std::string local_ranks_filter;
+  std::string role = "default";
+  std::string out_filters;
+  std::string err_filters;
+  bool no_prefix = false;
+};
+
+void add_output_flags(CLI::App& command, OutputFlags& flags);
+
+/// Error(invalid_argument) for invalid values.
+cluster::OutputOptions output_of(const OutputFlags& flags);
+
+/// Reads TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE too.
+cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& environment);
+
+/// One line for each flag that names local ranks outside `processes`; another node may have these ranks.
+std::vector<std::string> missing_ranks(const cluster::OutputOptions& output, int processes);
+
+/// Flags of torchrun about the start method and about features of Python or of plug-ins: their values are
+/// checked, and values for features that Lockstep lacks are rejected.
+struct TorchrunFlags {
+  std::string start_method{};
+  std::string event_log_handler = "null";
+  std::string logs_specs{};
+  std::string numa_binding{};
+  bool virtual_local_rank = false;
+};
+
+void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
+
+/// Error(invalid_argument) for a value that torchrun rejects, too, and for a feature that Lockstep lacks.
+void check_torchrun_flags(const TorchrunFlags& flags);
+
+/// Error(invalid_argument) when CUDA_VISIBLE_DEVICES has fewer devices than the node has ranks with one device each.
+void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const Environment& environment);
+
+/// How processes are to be started; `flags` have been checked.
+cluster::StartMethod start_method_of(const TorchrunFlags& flags);
+
+/// All of them.
 struct RunArguments {
   std::string processes;  ///< empty: 1
   std::string servers = "0";

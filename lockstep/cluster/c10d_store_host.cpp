@@ -4,7 +4,7 @@
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/store/listen.h>
+#include <lockstep/store/sockets.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

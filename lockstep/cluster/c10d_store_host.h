@@ -1,5 +1,5 @@
 // The c10d store for the rendezvous of a job's ranks, hosted by the launcher. Lockstep's own is in
-// lockstep_store_host.h.
+// rank_services.h.
 #pragma once
 
 #include <lockstep/base/process.h>

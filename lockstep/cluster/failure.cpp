@@ -1,7 +1,7 @@
 // Exit codes by kind of error, and torchrun's error file (error.json): written, passed on and read.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/json.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/failure.h>

@@ -4,7 +4,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/processes/ending.h>
-#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/report.h>
 #include <lockstep/world/world.h>
 

@@ -1,9 +1,9 @@
 // The launch of a node's ranks: rendezvous, log folder, processes, supervision, and the error file passed on.
 #include <lockstep/base/error.h>
-#include <lockstep/base/terminal.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>

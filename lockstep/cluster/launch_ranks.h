@@ -1,12 +1,13 @@
-// The launch of one node's ranks, from options to result. The caller passes in the functions that host the store and
-// make processes.
+// The launch of one node's ranks, from options to result, and the launcher's event loop over them. The caller passes in
+// the functions that host the store and make processes.
 #pragma once
 
+#include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/processes/helper.h>
-#include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/supervise.h>
+#include <lockstep/cluster/rank_start.h>
+#include <lockstep/cluster/replace/replacements.h>
 
 #include <cstdint>
 #include <functional>
@@ -34,5 +35,11 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways);
 /// it writes the root cause to the error file of that launcher: as the first failing rank wrote it if that rank was
 /// started here, else the report. The report then also names the folder of the logs, if they stay.
 void publish_root_cause(LaunchResult& result, const Launch& job, const LogFolder& logs, const Environment& environment);
+
+/// Starts the ranks of `job` and returns when none of their processes is left. The calling thread waits for all events
+/// at once (ends, output, signals, deadlines) and is the only one. `forked` are ranks of this job that are forked
+/// already and need not be started. The ends of `helpers` are reported, and change nothing else.
+LaunchResult supervise(const LaunchOptions& options, const Launch& job, std::optional<ForkedRanks> forked = {},
+                       Replacing replacing = {}, std::vector<Helper> helpers = {});
 
 }  // namespace lockstep::cluster

@@ -8,8 +8,7 @@
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/forked_child.h>
-#include <lockstep/cluster/processes/single_thread.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/world/start.h>
 

@@ -2,13 +2,13 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/this_host.h>
+#include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/processes/local_rank.h>
 #include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/replace/replacements.h>
-#include <lockstep/cluster/supervise.h>
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/reduction/network_reduction.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>

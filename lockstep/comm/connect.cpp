@@ -18,7 +18,7 @@
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/membership/session/enter_job.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/cluster_settings.h>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Criteo's data of clicks: lines of a label, 13 whole numbers and 26 categories, separated by TAB, and the rows of
-// embedding tables of each line.
+// Criteo's data of clicks: lines of a label, 13 whole numbers and 26 categories, separated by TAB, the rows of
+// embedding tables of each line, and the arithmetic of their weights, which is the same on every machine.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -13,6 +13,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+
+#pragma once
 
 namespace lockstep::data {
 
@@ -100,5 +102,17 @@ CriteoFieldsOfRow fields_of(const CriteoRow& row, const RowOf& row_of) {
   }
   return fields;
 }
+
+// Logarithm and exponential that use only additions, multiplications and divisions, whose rounding IEEE 754 defines.
+// The functions of C libraries differ in the last bit between versions and processors.
+
+/// Natural logarithm of a finite number above 0, with an error of some 1e-15 of the result.
+double exact_log(double x);
+
+/// e^x; 0 below -700, and e^700 for x above 700.
+double exact_exp(double x);
+
+/// log(1 + x) for x >= 0, and -log(1 - x) below: maps counts of any size to a small range.
+double signed_log(double x);
 
 }  // namespace lockstep::data

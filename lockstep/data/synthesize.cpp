@@ -1,12 +1,11 @@
 // The writer of synthetic CIFAR-10 and MNIST files, whose labels are a random permutation of the classes in each block
 // of ten records; files in a folder without its marker are never overwritten.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/data/format.h>
 #include <lockstep/data/picture_sets.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/synthesize.h>
-#include <lockstep/data/synthetic_pictures.h>
 
 #include <array>
 #include <span>
@@ -22,6 +21,15 @@ constexpr std::uint64_t kLabelKey = 0;
 constexpr std::string_view kMarker = "SYNTHETIC.txt";
 constexpr std::string_view kClassNames =
     "disc\nring\nsquare\nframe\ntriangle\ncross\nsaltire\nlying\nstanding\nchecks\n";
+
+/// The class of record `index`: each block of ten records holds every class once, in a random order.
+int synthetic_label(std::uint64_t seed, Split split, std::int64_t index) {
+  const auto block = static_cast<std::uint64_t>(index / 10);
+  RandomStream random(seed, RandomPurpose::synthesize, {kLabelKey, static_cast<std::uint64_t>(split), block});
+  std::array<int, 10> labels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (std::size_t i = labels.size() - 1; i > 0; --i) std::swap(labels[i], labels[random.below(i + 1)]);
+  return labels[static_cast<std::size_t>(index % 10)];
+}
 
 struct Recipe {
   std::filesystem::path folder;
@@ -114,14 +122,6 @@ void prepare_folder(const DatasetFormat& format, const Recipe& recipe) {
 }
 
 }  // namespace
-
-int synthetic_label(std::uint64_t seed, Split split, std::int64_t index) {
-  const auto block = static_cast<std::uint64_t>(index / 10);
-  RandomStream random(seed, RandomPurpose::synthesize, {kLabelKey, static_cast<std::uint64_t>(split), block});
-  std::array<int, 10> labels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  for (std::size_t i = labels.size() - 1; i > 0; --i) std::swap(labels[i], labels[random.below(i + 1)]);
-  return labels[static_cast<std::size_t>(index % 10)];
-}
 
 void synthesize(std::string_view name, const std::filesystem::path& out_dir, std::int64_t train_count,
                 std::int64_t test_count, std::uint64_t seed) {

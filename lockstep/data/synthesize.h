@@ -1,8 +1,11 @@
 // Synthetic data sets: learnable pictures in the exact file layout of a data set, for tests without the real one.
 #pragma once
 
+#include <lockstep/data/pictures.h>
+
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string_view>
 
 namespace lockstep::data {
@@ -21,5 +24,13 @@ namespace lockstep::data {
 /// time.
 void synthesize(std::string_view name, const std::filesystem::path& out_dir, std::int64_t train_count,
                 std::int64_t test_count, std::uint64_t seed);
+
+// The drawing, in synthetic_pictures.cpp.
+
+/// Draws record `index` of class `label`: 3 x 32 x 32 bytes (CHW).
+void draw_cifar10(std::uint64_t seed, Split split, std::int64_t index, int label, std::span<std::uint8_t> pixels);
+
+/// Draws 28 x 28 bytes: a bright digit on black.
+void draw_mnist(std::uint64_t seed, Split split, std::int64_t index, int label, std::span<std::uint8_t> pixels);
 
 }  // namespace lockstep::data

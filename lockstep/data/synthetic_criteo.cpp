@@ -1,10 +1,8 @@
 // The generator of synthetic clicks: Zipf categories, log-normal numbers, and a logistic teacher, calibrated on rows
 // that are in no file. A row depends on seed, recipe, split and index alone.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/data/criteo.h>
-#include <lockstep/data/exact_math.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/roc_area.h>

@@ -1,14 +1,41 @@
 // Synthetic pictures. MNIST digits: 5 x 7 glyphs, blurred by interpolation, slanted, turned and scaled at random.
-// CIFAR-10 pictures: ten shapes as signed distances, in colours that overlap between classes, with noise.
+// CIFAR-10 pictures: ten shapes as signed distances, in colours that overlap between classes, with noise. Only +, -, *,
+// / on doubles and integer arithmetic, so that the bytes do not depend on a math library (this folder is compiled with
+// -ffp-contract=off).
 #include <lockstep/data/random.h>
-#include <lockstep/data/synthetic_pictures.h>
+#include <lockstep/data/synthesize.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace lockstep::data {
 namespace {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+/// A rotation without sine and cosine: given by the tangent t of half the angle, which is a rotation for every t.
+struct Turn {
+  explicit Turn(double half_tangent)
+      : cosine((1 - half_tangent * half_tangent) / (1 + half_tangent * half_tangent)),
+        sine(2 * half_tangent / (1 + half_tangent * half_tangent)) {}
+
+  Point operator()(Point p) const { return {cosine * p.x - sine * p.y, sine * p.x + cosine * p.y}; }
+
+  double cosine;
+  double sine;
+};
+
+double magnitude(double x) { return x < 0 ? -x : x; }
+
+double unit(double x) { return std::clamp(x, 0.0, 1.0); }
+
+std::uint8_t to_byte(double x) { return static_cast<std::uint8_t>(std::clamp(x + 0.5, 0.0, 255.0)); }
 
 constexpr int kDigitSide = 28;
 constexpr int kGlyphWidth = 5;

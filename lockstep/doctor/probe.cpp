@@ -1,9 +1,9 @@
 // Probes of the machine and the environment of this process and of the files that it uses; and of interfaces, names
 // and ports.
-#include <lockstep/base/detached_call.h>
-#include <lockstep/base/sha256.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/doctor/probe.h>
 #include <lockstep/world/host_addresses.h>

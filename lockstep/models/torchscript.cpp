@@ -1,6 +1,6 @@
 // A TorchScript module whose tensors are those of a torch::nn::Module; buffers that the script replaces are rejoined.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/models/torchscript.h>
 
 #include <torch/csrc/jit/runtime/graph_executor.h>

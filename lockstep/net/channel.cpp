@@ -250,13 +250,13 @@ Awaitable<void> Channel::respond(unsigned status, std::string content_type, std:
   state_->check(error);
 }
 
-Awaitable<void> Channel::send_request(HttpQuery query) {
+Awaitable<void> Channel::send_request(HttpAsk ask, std::string host) {
   ErrorCode error;
-  http::request<http::string_body> request(http::string_to_verb(query.method), query.target, 11);
-  request.set(http::field::host, query.host);
-  if (!query.content_type.empty()) request.set(http::field::content_type, query.content_type);
-  for (const auto& [name, value] : query.fields) request.set(name, value);
-  request.body() = std::move(query.body);
+  http::request<http::string_body> request(http::string_to_verb(ask.method), ask.target, 11);
+  request.set(http::field::host, host);
+  if (!ask.content_type.empty()) request.set(http::field::content_type, ask.content_type);
+  for (const auto& [name, value] : ask.fields) request.set(name, value);
+  request.body() = std::move(ask.body);
   request.prepare_payload();
   state_->begin_step();
   co_await http::async_write(state_->stream.next_layer(), request, asio::redirect_error(asio::use_awaitable, error));

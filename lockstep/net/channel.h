@@ -2,7 +2,7 @@
 // coroutines that use it.
 #pragma once
 
-#include <lockstep/net/http_response.h>
+#include <lockstep/net/http_messages.h>
 #include <lockstep/net/tls_terms.h>
 
 #include <utility>  // Asio 1.74's awaitable.hpp needs it and does not include it
@@ -19,7 +19,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace lockstep::net {
@@ -32,16 +31,6 @@ struct HttpRequest {
   std::string target;
   bool wants_websocket = false;
   bool keep_alive = false;
-};
-
-/// A request to a server. Without a content type it has no body.
-struct HttpQuery {
-  std::string method;
-  std::string host;  ///< for the field Host
-  std::string target;
-  std::string content_type;
-  std::string body;
-  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
 };
 
 /// Receives a response's body as it arrives, in pieces of any size.
@@ -88,7 +77,8 @@ class Channel {
 
   Awaitable<HttpRequest> read_request();
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
-  Awaitable<void> send_request(HttpQuery query);
+  /// `host` is for the field Host.
+  Awaitable<void> send_request(HttpAsk ask, std::string host);
   Awaitable<HttpResponse> read_response();
   /// The same for a body without end: with status 200 `take` gets its pieces as they arrive, and the response has no
   /// body. The limit of a body's length does not apply then.

@@ -32,14 +32,14 @@ struct HttpClient::State {
   std::string step;  // the current one, for messages
   std::atomic<bool> cancelled{false};
 
-  HttpResponse ask(HttpQuery query, Deadline deadline, TakePiece take = {});
-  Awaitable<HttpResponse> exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints, Deadline deadline,
+  HttpResponse ask(HttpAsk query, Deadline deadline, TakePiece take = {});
+  Awaitable<HttpResponse> exchange(HttpAsk query, std::vector<asio::ip::tcp::endpoint> endpoints, Deadline deadline,
                                    TakePiece take);
   [[noreturn]] void fail_in_step(const Error& error) const;
 };
 
 // `endpoints`: empty when there is a connection.
-Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints,
+Awaitable<HttpResponse> HttpClient::State::exchange(HttpAsk query, std::vector<asio::ip::tcp::endpoint> endpoints,
                                                     Deadline deadline, TakePiece take) {
   if (!channel) channel.emplace(asio::ip::tcp::socket(context), limits);
   // It was cancelled before there was a channel to close.
@@ -53,17 +53,16 @@ Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector
     if (tls) co_await channel->secure_as_client(*tls, server.tls_name.empty() ? server.host : server.tls_name);
   }
   step = "sending the request";
-  co_await channel->send_request(std::move(query));
+  co_await channel->send_request(std::move(query), server.text());
   step = "waiting for the answer";
   if (take) co_return co_await channel->read_response(std::move(take));
   co_return co_await channel->read_response();
 }
 
-HttpResponse HttpClient::State::ask(HttpQuery query, Deadline deadline, TakePiece take) {
+HttpResponse HttpClient::State::ask(HttpAsk query, Deadline deadline, TakePiece take) {
   if (cancelled) fail(ErrorKind::io, "network", "it was cancelled");
   std::vector<asio::ip::tcp::endpoint> endpoints;
   if (!channel) endpoints = look_up(server.host, server.port, deadline);
-  query.host = server.text();
   HttpResponse response;
   std::exception_ptr trouble;
   asio::co_spawn(context, exchange(std::move(query), std::move(endpoints), deadline, std::move(take)),
@@ -107,19 +106,13 @@ HttpClient::~HttpClient() = default;
 const HttpServer& HttpClient::server() const noexcept { return state_->server; }
 
 HttpResponse HttpClient::get(const std::string& target, Deadline deadline) {
-  return state_->ask({"GET", "", target, "", ""}, deadline);
+  return state_->ask({"GET", target}, deadline);
 }
 
-HttpResponse HttpClient::send(HttpAsk ask, Deadline deadline) {
-  return state_->ask(
-      {ask.method, "", std::move(ask.target), std::move(ask.content_type), std::move(ask.body), std::move(ask.fields)},
-      deadline);
-}
+HttpResponse HttpClient::send(HttpAsk ask, Deadline deadline) { return state_->ask(std::move(ask), deadline); }
 
 HttpResponse HttpClient::stream(HttpAsk ask, Deadline deadline, std::function<void(std::string_view)> take) {
-  return state_->ask(
-      {ask.method, "", std::move(ask.target), std::move(ask.content_type), std::move(ask.body), std::move(ask.fields)},
-      deadline, std::move(take));
+  return state_->ask(std::move(ask), deadline, std::move(take));
 }
 
 void HttpClient::cancel() noexcept {
@@ -131,7 +124,7 @@ void HttpClient::cancel() noexcept {
 }
 
 HttpResponse HttpClient::post(const std::string& target, const std::string& json, Deadline deadline) {
-  return state_->ask({"POST", "", target, "application/json", json}, deadline);
+  return state_->ask({"POST", target, "application/json", json}, deadline);
 }
 
 }  // namespace lockstep::net

@@ -1,7 +1,7 @@
 // Blocking HTTP/1.1 requests to one server over a persistent connection, plain or through TLS.
 #pragma once
 
-#include <lockstep/net/http_response.h>
+#include <lockstep/net/http_messages.h>
 #include <lockstep/net/tls_terms.h>
 
 #include <chrono>
@@ -11,8 +11,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace boost::asio::ssl {
 class context;
@@ -27,15 +25,6 @@ struct HttpServer {
 
   /// "host:port", an IPv6 address in brackets.
   std::string text() const;
-};
-
-/// A request of any method. Without a content type it has no body.
-struct HttpAsk {
-  std::string method;
-  std::string target;
-  std::string content_type{};
-  std::string body{};
-  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
 };
 
 /// Connects at the first request, and keeps the connection. An error closes it, and the next request makes a new one.

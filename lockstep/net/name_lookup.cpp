@@ -1,6 +1,6 @@
 // A call of getaddrinfo(3) on a thread, with a deadline for the wait; addresses need no lookup.
-#include <lockstep/base/detached_call.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/net/name_lookup.h>
 
 #include <netdb.h>

@@ -1,7 +1,7 @@
 // One TLS 1.3 connection over a socket that does not block: for threads that serve many connections, and for bulk data.
 #pragma once
 
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/net/tls_terms.h>
 
 #include <chrono>

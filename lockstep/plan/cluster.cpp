@@ -1,5 +1,6 @@
 // The reader and the printer of cluster descriptions; and medians of the numbers of repeated cluster measurements, with
 // their spread as a comment and as a warning.
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
 #include <lockstep/plan/cluster.h>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/nearest.h>
 
 #include <compare>
 #include <cstdint>

@@ -1,9 +1,8 @@
 // Files of plans: the writer and the reader of their JSON.
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/json.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/plan/plan.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // The commands eval and predict: weights and configuration of a run, and results as JSON, lines and safetensors.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/data/files/reports.h>

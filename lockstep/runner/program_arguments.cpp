@@ -2,7 +2,6 @@
 // MMEngine's and MindOCR's scripts, translated into overrides KEY=VALUE; misplaced flags are refused.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/foreign_words.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/configuration/read_config.h>

@@ -7,7 +7,7 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/membership/service/state_writer.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/version.h>
 
@@ -61,9 +61,9 @@ membership::ServerOptions server_options(const ClusterSettings& settings) {
   options.port = settings.port;
   options.workers = settings.workers;
   options.recovery = settings.recovery;
-  options.limits.heartbeat_limit = net::milliseconds_of(settings.node_timeout_s);
-  options.limits.absence = net::milliseconds_of(settings.topo_timeout_s);
-  options.limits.hang = net::milliseconds_of(settings.hang_timeout_s);
+  options.limits.heartbeat_limit = milliseconds_of(settings.node_timeout_s);
+  options.limits.absence = milliseconds_of(settings.topo_timeout_s);
+  options.limits.hang = milliseconds_of(settings.hang_timeout_s);
   if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = net::read_secret(settings);
   net::Tls tls = net::make_service_tls(settings);

@@ -11,7 +11,7 @@
 
 namespace lockstep::samples {
 
-/// Fields: `ids`, int64 [39], rows of a table (data/criteo_rows.h); `weights`, float32 [39], by which they are
+/// Fields: `ids`, int64 [39], rows of a table (data/criteo.h); `weights`, float32 [39], by which they are
 /// multiplied; `targets`, float32 [1], 1 for a click and else 0.
 inline constexpr const char* kIds = "ids";
 inline constexpr const char* kWeights = "weights";

@@ -1,6 +1,6 @@
 // The data set image_list: a list parsed at the start, whose pictures are decoded on access to a sample.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>

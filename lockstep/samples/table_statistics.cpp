@@ -1,5 +1,5 @@
 // The statistics of a table as JSON, their comparison, and a check whether options fit them.
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>

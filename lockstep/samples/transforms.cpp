@@ -1,7 +1,7 @@
 // Lists of transforms in a configuration: their steps, and the compiled form of those for pictures in memory.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>

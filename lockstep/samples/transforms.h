@@ -1,7 +1,8 @@
 // Lists of transforms in a run's configuration, for the samples of one data set.
 #pragma once
 
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/config.h>
+#include <lockstep/base/nearest.h>
 #include <lockstep/data/picture_plan.h>
 #include <lockstep/samples/transform.h>
 

@@ -1,9 +1,8 @@
 // A checkpoint folder's entries: names by step, removal by rename first, and the search for the newest intact one;
 // damaged checkpoints are renamed to .damaged, and only after an intact one is found. best.json names the best of
 // several. In a save all ranks write their parts, then rank 0 renames the folder to its place.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>

@@ -1,6 +1,6 @@
 // Reading and writing safetensors files: dtypes, a reader and a writer of single tensors and rows, and whole files.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/state/safetensors.h>

@@ -2,7 +2,7 @@
 // memory. The layout is described in safetensors_header.h.
 #pragma once
 
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/files.h>
 #include <lockstep/state/named_tensors.h>
 #include <lockstep/state/safetensors_header.h>
 

@@ -1,7 +1,7 @@
 // Reading and verification of checkpoints: sharded folders by their checksums, single files as an index of one shard.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
 #include <lockstep/state/sharded/rewrite.h>

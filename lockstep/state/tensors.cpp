@@ -1,6 +1,6 @@
 // SHA-256 of named tensors, the prefixes of parts, and a broadcast: a JSON outline first, then each tensor.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/json.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/tensors.h>

@@ -1,7 +1,7 @@
 // Named tensors in the parts of a state, hashed one after the other, and sent between ranks.
 #pragma once
 
-#include <lockstep/base/sha256.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/state/named_tensors.h>
 

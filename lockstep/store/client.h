@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/protocol.h>
 
 #include <chrono>

@@ -1,10 +1,10 @@
 // Greeting, TLS if required, then proofs of the secret or the check of the user, until a store accepts a client.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/text.h>
 #include <lockstep/store/client_handshake.h>
-#include <lockstep/store/peer_user.h>
 #include <lockstep/store/protocol.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/await_listener.h>
 #include <lockstep/world/host_addresses.h>
 

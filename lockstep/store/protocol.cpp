@@ -1,7 +1,7 @@
 // An encoder and a decoder of the store's messages, and the lines of its handshake with their proofs.
 #include <lockstep/store/protocol.h>
 
-#include <lockstep/base/secret.h>
+#include <lockstep/base/crypto.h>
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 #include <lockstep/store/server.h>
 
 #include <lockstep/base/log.h>
-#include <lockstep/base/signals_blocked.h>
-#include <lockstep/store/listen.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/store/server_loop.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // The server of Lockstep's store: one thread that serves all connections with non-blocking I/O.
 #pragma once
 
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <chrono>
 #include <cstddef>

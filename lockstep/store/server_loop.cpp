@@ -1,9 +1,9 @@
 // An epoll loop over the store's connections, each a state machine: hello, TLS, proof, member or refused.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/store/peer_user.h>
 #include <lockstep/store/server_loop.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The result of a run: metrics of the last evaluation, throughput, parameter hash; its files after the last step, and
 // result.json, for programs that read it.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/safetensors.h>

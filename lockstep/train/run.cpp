@@ -1,8 +1,8 @@
 // The sequence of a training run on a rank: log, lock, agreement of ranks, plan, folders, session, results; a loss of
 // ranks keeps the state for recovery. The last ranks of a job may be parameter servers instead.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>

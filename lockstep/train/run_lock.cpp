@@ -1,7 +1,7 @@
 // The run lock: flock on a file in each folder with a JSON record of its holder; a wait whose length depends on the
 // holder's job. Rank 0 locks, and its refusal goes to all ranks.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/comm/texts.h>

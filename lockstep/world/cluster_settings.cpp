@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <limits>
 
 namespace lockstep {
@@ -259,6 +260,10 @@ void detail::refuse_half_a_cluster(const Environment& environment) {
          "none",
          name, cut_text(*value));
   }
+}
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1e3));
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/world/world.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,4 +71,7 @@ World world_of_worker(const ClusterSettings& settings, const Environment& enviro
 void refuse_half_a_cluster(const Environment& environment);
 
 }  // namespace detail
+/// A number of seconds of the settings, as a duration.
+std::chrono::milliseconds milliseconds_of(double seconds);
+
 }  // namespace lockstep

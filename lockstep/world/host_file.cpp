@@ -1,9 +1,9 @@
 // A parser of host lists with slots: files of MPI launchers and DeepSpeed, and variables of PBS, LSF, SGE and Slurm.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
+#include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
-#include <lockstep/world/slurm.h>
 
 #include <fmt/format.h>
 

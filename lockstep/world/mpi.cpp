@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
-#include <lockstep/world/slurm.h>
 
 #include <fmt/format.h>
 
@@ -33,6 +32,11 @@ void meet_under_mpi(const Environment& environment, World& world) {
   add_evidence(world, "MASTER_PORT", fmt::to_string(*port));
 }
 
+[[noreturn]] void fail_without_local(const World& world, const RankVariables& names, std::string_view setters) {
+  fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; {} all four", world.evidence, names.local_rank,
+       names.local_size, setters);
+}
+
 }  // namespace
 
 std::optional<World> detect_open_mpi(const Environment& environment) {
@@ -41,10 +45,7 @@ std::optional<World> detect_open_mpi(const Environment& environment) {
   auto world = read_rank_and_size(environment, kNames);
   if (!world) return std::nullopt;
   world->launcher = "open_mpi";
-  if (!read_local(environment, kNames, *world)) {
-    fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; mpirun sets all four", world->evidence,
-         kNames.local_rank, kNames.local_size);
-  }
+  if (!read_local(environment, kNames, *world)) fail_without_local(*world, kNames, "mpirun sets");
   meet_under_mpi(environment, *world);
   return world;
 }
@@ -56,8 +57,7 @@ std::optional<World> detect_mvapich(const Environment& environment) {
   if (!world) return std::nullopt;
   world->launcher = "mvapich";
   if (!read_local(environment, kNames, *world) && world->size > 1) {
-    fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; MVAPICH's launchers set all four",
-         world->evidence, kNames.local_rank, kNames.local_size);
+    fail_without_local(*world, kNames, "MVAPICH's launchers set");
   }
   meet_under_mpi(environment, *world);
   return world;
@@ -72,10 +72,7 @@ std::optional<World> detect_mpich(const Environment& environment) {
   if (!world) return std::nullopt;
   world->launcher = "mpich";
   const bool local = read_local(environment, kNames, *world) || read_local(environment, kCray, *world);
-  if (!local && world->size > 1) {
-    fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; mpiexec sets all four", world->evidence,
-         kNames.local_rank, kNames.local_size);
-  }
+  if (!local && world->size > 1) fail_without_local(*world, kNames, "mpiexec sets");
   meet_under_mpi(environment, *world);
   return world;
 }

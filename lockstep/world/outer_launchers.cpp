@@ -9,10 +9,6 @@
 namespace lockstep::detail {
 namespace {
 
-bool set_by_hand(const World& world, const Environment& environment) {
-  return world.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
-}
-
 void check_by_hand(const World& world, const World& outer) {
   if (outer.size == 1 || (world.rank == outer.rank && world.size == outer.size)) return;
   fail(ErrorKind::environment, "world",
@@ -29,6 +25,10 @@ void check_by_hand(const World& world, const World& outer) {
 }
 
 }  // namespace
+
+bool set_by_hand(const World& world, const Environment& environment) {
+  return world.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
+}
 
 void check_against_outer(const World& world, const World& outer, int processes) {
   if (world.size >= processes) return;

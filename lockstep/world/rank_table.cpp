@@ -1,5 +1,5 @@
 // The reader of rank tables. JSON is parsed as YAML, because the YAML parser keeps line numbers.
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>

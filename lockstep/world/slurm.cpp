@@ -4,7 +4,6 @@
 #include <lockstep/base/text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
-#include <lockstep/world/slurm.h>
 
 #include <fmt/format.h>
 

@@ -89,6 +89,9 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
 /// (SLURM_PROCID=0 ...)". Launchers that are known to have started `lockstep run` itself are left out.
 std::vector<std::string> outer_launchers(const World& world, const Environment& environment);
 
+/// Whether RANK and WORLD_SIZE of `world` were set by hand in a shell: no launcher set LOCAL_RANK.
+bool set_by_hand(const World& world, const Environment& environment);
+
 /// Gives `world` priority over `outer`, whose variables are also set. Error(environment) when they contradict each
 /// other: the outer launcher started more processes than there are ranks; RANK and WORLD_SIZE were set by hand (no
 /// launcher set LOCAL_RANK) and differ from those of the outer launcher; or the outer launcher runs inside `lockstep

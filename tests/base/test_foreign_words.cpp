@@ -1,5 +1,6 @@
 // A reader that is given words of other programs, and what it says about them.
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/config_reader.h>
+#include <lockstep/base/nearest.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // `lockstep checkpoint`, on a folder as two ranks write it.
 #include "cli/program.h"
 
-#include <lockstep/base/sha256.h>
+#include <lockstep/base/crypto.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include <fmt/format.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 
 #include <future>
 #include <memory>

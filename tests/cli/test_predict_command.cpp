@@ -1,7 +1,7 @@
 // `lockstep predict`: what a model says of each sample, the same on any number of ranks.
 #include "cli/program.h"
 
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/program_flags.h>
+#include <lockstep/cli/run_arguments.h>
 #include <lockstep/cli/run_line.h>
 
 #include <gmock/gmock.h>

@@ -6,8 +6,7 @@
 #include <lockstep/cluster/output/rank_stream.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/stray_processes.h>
-#include <lockstep/cluster/rank_command.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/replace/replacements.h>
 #include <lockstep/cluster/report.h>
 

@@ -1,13 +1,13 @@
 // Where output goes: the grammars, the files, and the launcher's loop with real processes.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/output/rank_stream.h>
-#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

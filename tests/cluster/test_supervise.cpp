@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/cluster/supervise.h>
+#include <lockstep/cluster/launch_ranks.h>
 
 #include "cluster/probe.h"
 #include "support/forks.h"

@@ -1,7 +1,7 @@
 // Whatever bytes are taken for a file of tokens or a line of JSON, tokens are within their vocabulary, or there is an
 // Error.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/exif.h>
+#include <lockstep/data/files/picture_formats.h>
 #include <lockstep/data/files/token_file.h>
 
 #include <cstddef>

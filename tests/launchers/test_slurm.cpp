@@ -1,5 +1,5 @@
 // Jobs under a real Slurm: srun, sbatch, two nodes.
-#include <lockstep/world/slurm.h>
+#include <lockstep/world/detect.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 #include "base/expect_error.h"
 #include "membership/running_server.h"
 
-#include <lockstep/base/secret.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

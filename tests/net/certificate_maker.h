@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <memory>
 #include <string>

@@ -2,7 +2,7 @@
 #include "net/certificate_maker.h"
 #include "support/read_file.h"
 
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The HTTP client with servers that answer well, badly, too much or never.
 #include <lockstep/base/text.h>
-#include <lockstep/net/client_tls.h>
 #include <lockstep/net/http_client.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

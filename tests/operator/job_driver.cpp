@@ -1,7 +1,7 @@
 #include "operator/job_driver.h"
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <fmt/format.h>
 #include <lockstep/base/error.h>

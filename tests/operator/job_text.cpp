@@ -1,6 +1,6 @@
 #include "operator/job_text.h"
 
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/json.h>
 
 namespace lockstep::test {
 

@@ -1,14 +1,13 @@
 #include "operator/kube_server.h"
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/crd.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <netinet/in.h>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 
 #include <chrono>
 #include <fstream>

@@ -1,7 +1,7 @@
 // `lockstep operator` and `lockstep convert` alone, for tests that need no more of the program.
 #include <apps/operator/command.h>
 #include <lockstep/base/error.h>
-#include <lockstep/cli/app_commands.h>
+#include <lockstep/cli/command.h>
 
 #include <cstdio>
 #include <exception>

@@ -5,7 +5,7 @@
 #include <apps/operator/api/resource.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 

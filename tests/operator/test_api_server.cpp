@@ -1,11 +1,11 @@
 // The API client with a real API server.
 #include <apps/operator/api/client.h>
 #include <apps/operator/controller/leader.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 

@@ -1,8 +1,7 @@
 // LockstepJobs as values: defaults, what is wrong with a spec, and the status as it is stored.
 #include <apps/operator/job/convert.h>
-#include <apps/operator/job/crd.h>
 #include <apps/operator/job/job.h>
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

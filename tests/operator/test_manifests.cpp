@@ -1,10 +1,10 @@
 // The files under deploy/ are what the program writes, and the examples are valid.
 #include <apps/operator/controller/manifests.h>
 #include <apps/operator/job/job.h>
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/json.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 
 #include <filesystem>
 

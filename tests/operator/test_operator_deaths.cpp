@@ -1,6 +1,6 @@
 // Operators that die by SIGKILL at each request they make. The next one must bring the job to the same end, and make no
 // Pod and count no restart twice.
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Whole operators, as processes, with a real API server; the test is the kubelets.
 #include <apps/operator/controller/manifests.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/text.h>
 #include <lockstep/net/certificates/certificates.h>

@@ -1,12 +1,11 @@
 // Jobs that really train: a real API server, an operator, and Pods that run as processes.
-#include <apps/operator/job/json_fields.h>
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/json.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/environment.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/process.h>
 
 #include <fstream>

@@ -2,7 +2,7 @@
 // die after any write, and run two at a time. Whatever happens, a rank has but one Pod, each failure counts once, final
 // states stay final, and in the end the job ends.
 #include <apps/operator/decide/decide.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <apps/operator/controller/metrics.h>
 #include <apps/operator/controller/progress.h>
 #include <apps/operator/controller/work_queue.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

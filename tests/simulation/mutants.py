@@ -115,7 +115,7 @@ MUTANTS = [
 ]
 
 SOURCES = ["lockstep/" + name for name in (ADMISSION, DECISIONS, MEMBERSHIP, "membership/messages.cpp", SAVED, SERVICE, SESSION)]
-SOURCES += [f"lockstep/cluster/{name}.cpp" for name in ("elastic/decide", "elastic/job_state", "elastic/node_messages", "elastic/node_service", "elastic/node_session", "elastic/rank_ends", "elastic/saved_job", "failure", "replace/rank_losses", "report")]
+SOURCES += [f"lockstep/cluster/{name}.cpp" for name in ("elastic/decide", "elastic/job_state", "elastic/node_messages", "elastic/node_service", "elastic/node_session", "elastic/rank_ends", "elastic/saved_job", "failure", "report")]
 SOURCES += [f"tests/simulation/{name}.cpp" for name in ("faults", "frame", "life", "promises", "service_process", "simulate", "training", "wires", "worker_process")]
 SOURCES += [f"tests/simulation/launchers/{name}.cpp" for name in ("faults", "launcher", "life", "promises", "rendezvous", "service", "training", "wires")]
 FLAGS = "-std=c++20 -O1 -I include -I . -I tests -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -DSPDLOG_SHARED_LIB -DFMT_SHARED".split()

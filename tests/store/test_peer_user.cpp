@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/store/client.h>
-#include <lockstep/store/peer_user.h>
 #include <lockstep/store/server.h>
+#include <lockstep/store/sockets.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

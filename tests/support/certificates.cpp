@@ -1,7 +1,7 @@
 #include "support/certificates.h"
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 namespace lockstep::test {
 

@@ -1,7 +1,7 @@
 // Checkpoints that tests write and read without a run.
 #pragma once
 
-#include <lockstep/base/sha256.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/safetensors.h>

@@ -16,9 +16,9 @@
 #include <lockstep/state/sharded/index.h>
 #include <lockstep/state/weights_file.h>
 #include <lockstep/train/config.h>
+#include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/rank_table.h>
-#include <lockstep/world/slurm.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The words of other frameworks that are refused: the table of docs/coming_from.md is that of the program.
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/keys/foreign_tables.h>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include <lockstep/world/slurm.h>
+#include <lockstep/world/detect.h>
 
 #include <set>
 

@@ -1,11 +1,11 @@
 // A reader of kubeconfig files; in order: --kubeconfig, KUBECONFIG, a Pod's service account, ~/.kube/config.
 #include <apps/operator/api/access.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/net/client_tls.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <fmt/ranges.h>
 

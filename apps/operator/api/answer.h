@@ -2,7 +2,7 @@
 // watch: lines of one JSON object each, split anywhere into the pieces that arrive.
 #pragma once
 
-#include <lockstep/net/http_response.h>
+#include <lockstep/net/http_messages.h>
 
 #include <nlohmann/json.hpp>
 

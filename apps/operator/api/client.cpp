@@ -2,7 +2,7 @@
 #include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 
 #include <fmt/format.h>
 

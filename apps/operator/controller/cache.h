@@ -1,15 +1,22 @@
-// A cache of the API server's objects, filled by watches, with only the fields that decisions need.
+// A cache of the API server's objects with only the fields that decisions need, and the watch that keeps the objects of
+// one kind in it and reports the jobs that have changed.
 #pragma once
 
 #include <apps/operator/api/answer.h>
+#include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
+#include <apps/operator/controller/metrics.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -57,5 +64,18 @@ std::string key_of(const nlohmann::json& object);
 
 /// The key of the job to which an object belongs, by its labels; for a job, its own key. Empty: it belongs to no job.
 std::string job_key_of(const Resource& resource, const nlohmann::json& object);
+
+struct WatchOptions {
+  Resource resource;
+  std::string space;     ///< empty: all namespaces
+  std::string selector;  ///< of labels
+  std::chrono::seconds time = std::chrono::seconds(300);
+};
+
+/// Lists and watches until `stop`; each error is logged once, with a retry after 0.2 s to 30 s. `changed` gets the
+/// keys of jobs. `synced` becomes true after the first list.
+void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, Metrics& metrics,
+                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed,
+                   std::stop_token stop);
 
 }  // namespace lockstep::kube

@@ -1,7 +1,7 @@
 // Leader election over a Lease of coordination.k8s.io: acquired, renewed, lost or released.
 #include <apps/operator/api/resource.h>
 #include <apps/operator/controller/leader.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 
 namespace lockstep::kube {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <apps/operator/api/client.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>

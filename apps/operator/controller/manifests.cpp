@@ -1,8 +1,8 @@
 // Manifests of the operator: RBAC, Deployment, NetworkPolicy and kustomizations, for a cluster or one namespace.
 #include <apps/operator/api/resource.h>
 #include <apps/operator/controller/manifests.h>
-#include <apps/operator/job/crd.h>
-#include <apps/operator/job/json_yaml.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 
 namespace lockstep::kube {

@@ -5,14 +5,13 @@
 #include <apps/operator/controller/operator.h>
 #include <apps/operator/controller/progress.h>
 #include <apps/operator/controller/reconciler.h>
-#include <apps/operator/controller/watcher.h>
 #include <apps/operator/controller/work_queue.h>
 #include <apps/operator/decide/objects.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/this_host.h>
 
 #include <fmt/format.h>

@@ -1,12 +1,12 @@
 // A poller of running jobs' schedulers (GET /v1/status) that records each job's step.
 #include <apps/operator/controller/progress.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/net/http_client.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <algorithm>
 #include <condition_variable>

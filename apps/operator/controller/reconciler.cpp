@@ -3,15 +3,13 @@
 // certificates.
 #include <apps/operator/controller/reconciler.h>
 #include <apps/operator/decide/objects.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/cluster/etcd/client.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // The decision about a LockstepJob in steps: accept, suspend, succeed, fail or restart, make Pods, describe status.
 #include <apps/operator/decide/decide.h>
 #include <apps/operator/decide/objects.h>
-#include <apps/operator/decide/pod_view.h>
+#include <apps/operator/decide/pod_failures.h>
 #include <apps/operator/job/names.h>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/decide/pod_view.h>
+#include <apps/operator/decide/pod_failures.h>
 #include <apps/operator/job/job.h>
 
 #include <chrono>

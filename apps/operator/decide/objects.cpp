@@ -1,6 +1,6 @@
 // Builders of a job's Kubernetes objects: Pods with their variables, headless Service, ConfigMap of hosts, PodGroup.
 #include <apps/operator/decide/objects.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <lockstep/base/text.h>
 

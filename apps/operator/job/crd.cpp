@@ -1,6 +1,5 @@
 // The OpenAPI v3 schema of LockstepJob, built by small functions per section and field.
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/crd.h>
 #include <apps/operator/job/job.h>
 
 #include <limits>

@@ -1,6 +1,6 @@
 // A strict reader of a LockstepJob's spec: defaults, ranges and rules across fields, with all problems collected.
 #include <apps/operator/job/job.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <apps/operator/job/names.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>

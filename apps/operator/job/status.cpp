@@ -1,6 +1,6 @@
 // JSON of a LockstepJob's status, its conditions, and sets of indexes as text (0-2,7).
-#include <apps/operator/job/json_fields.h>
-#include <apps/operator/job/status.h>
+#include <apps/operator/job/job.h>
+#include <apps/operator/job/json.h>
 #include <lockstep/base/text.h>
 
 #include <fmt/format.h>

@@ -9,9 +9,8 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/lockstep_store_host.h>
 #include <lockstep/cluster/processes/event_loop.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
 
 #include <fmt/format.h>
 

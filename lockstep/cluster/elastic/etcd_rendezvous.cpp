@@ -1,15 +1,15 @@
 // The lease at etcd under which a launcher runs the service of its job, and the job's state there.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/elastic/etcd_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/etcd/client.h>
-#include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/store/listen.h>
+#include <lockstep/net/tls_contexts.h>
+#include <lockstep/store/sockets.h>
 
 #include <fmt/format.h>
 

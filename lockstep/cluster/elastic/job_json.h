@@ -4,14 +4,20 @@
 #include <lockstep/cluster/elastic/decide.h>
 #include <lockstep/cluster/elastic/job_state.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
+#include <lockstep/cluster/replace/rank_losses.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace lockstep::cluster::elastic {
+namespace lockstep::cluster {
 
 // The readers throw nlohmann::json::exception for a field that is missing, of another type or out of its range, as the
 // text is from another process.
+
+nlohmann::json json_of(const RankLosses& losses);
+RankLosses rank_losses_from(const nlohmann::json& json);
+
+namespace elastic {
 
 nlohmann::json json_of(const NodeDescription& node);
 nlohmann::json json_of(const Policy& policy);
@@ -32,4 +38,5 @@ NodeEnds ends_from(const nlohmann::json& json);
 /// The compact text. Replaces bytes that are not UTF-8, since a rank may write any bytes to stderr.
 std::string text_of(const nlohmann::json& json);
 
-}  // namespace lockstep::cluster::elastic
+}  // namespace elastic
+}  // namespace lockstep::cluster

@@ -1,4 +1,4 @@
-// JSON of what launchers report, of the job's state, and of the places in a round.
+// JSON of what launchers report, of the job's state, of the places in a round, and of lost ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
@@ -185,3 +185,22 @@ bool is_refused(const JobState& state, Ticket ticket) {
 }
 
 }  // namespace lockstep::cluster::elastic
+
+namespace lockstep::cluster {
+
+nlohmann::json json_of(const RankLosses& losses) {
+  nlohmann::json object = {{"processes", losses.processes}, {"completed", losses.completed}};
+  if (losses.ranks) object["ranks"] = *losses.ranks;
+  return object;
+}
+
+RankLosses rank_losses_from(const nlohmann::json& json) {
+  RankLosses losses;
+  for (const auto& each : json.at("processes"))
+    losses.processes.emplace(integer_of<int>(each.at(0)), integer_of<std::int64_t>(each.at(1)));
+  losses.completed = integer_of<int>(json.at("completed"));
+  if (json.contains("ranks")) losses.ranks = elastic::integers<int>(json, "ranks");
+  return losses;
+}
+
+}  // namespace lockstep::cluster

@@ -2,7 +2,7 @@
 // rendezvous of a round's ranks.
 #pragma once
 
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/report.h>
 
 #include <cstdint>

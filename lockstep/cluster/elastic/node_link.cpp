@@ -1,13 +1,13 @@
 // The thread of a launcher's membership: finds the service, keeps the connection with it, and sends heartbeats.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
-#include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_link.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
-#include <lockstep/store/peer_user.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/await_listener.h>
 
 #include <fmt/format.h>
@@ -187,7 +187,7 @@ net::Awaitable<void> NodeLink::State::converse(const ServiceAt& at) {
   channel->set_terms({.switched_on_by = "LOCKSTEP_ENCRYPT"});
   co_await channel->connect(std::move(endpoints));
   reached_ = true;
-  // Names are not compared between the processes of a launcher's job (net/certificates/connection_security.h).
+  // Names are not compared between the processes of a launcher's job (net/tls_contexts.h).
   if (at.tls) co_await channel->secure_as_client(*at.tls, std::nullopt);
   co_await channel->open_websocket(fmt::format("{}:{}", at.host, at.port), "/v1/node");
   // The other side has answered: before that, no process has its end open.

@@ -1,16 +1,16 @@
 // The rendezvous of launchers without etcd: the launcher on the endpoint's host runs the service, for the life of the
 // job.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/comm/meet/addresses.h>
-#include <lockstep/net/certificates/connection_security.h>
-#include <lockstep/store/listen.h>
+#include <lockstep/net/tls_contexts.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>

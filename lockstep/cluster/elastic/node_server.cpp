@@ -1,13 +1,12 @@
 // The thread of a service of launchers: it carries out what the state machine puts out.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
-#include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_server.h>
 #include <lockstep/cluster/elastic/node_service.h>
-#include <lockstep/cluster/elastic/node_status.h>
 #include <lockstep/membership/service/listener.h>
-#include <lockstep/store/peer_user.h>
+#include <lockstep/store/sockets.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>

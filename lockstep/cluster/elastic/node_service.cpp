@@ -1,6 +1,6 @@
 // The steps of the service of launchers: who is a node of which job, and the decisions on rounds, carried out.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/report.h>
 

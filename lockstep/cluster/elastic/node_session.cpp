@@ -1,5 +1,5 @@
 // The steps of a launcher's session: greeting, welcome, views of the job, and what is sent again on each connection.
-#include <lockstep/base/secret.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/cluster/elastic/node_session.h>
 
 #include <utility>

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
-#include <lockstep/cluster/elastic/node_status.h>
+#include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/membership/service/status.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // A client of etcd's JSON gateway: tries the servers in turn until the deadline, with pauses that double; requests and
 // answers of etcd's transactions (/v3/kv/txn) and leases as JSON; and a parser of addresses (HOST:PORT, etcd:// URLs).
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>

@@ -4,8 +4,8 @@
 // HOST:PORT, and URLs that also name a key and TLS files.
 #pragma once
 
-#include <lockstep/net/client_tls.h>
 #include <lockstep/net/http_client.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <nlohmann/json.hpp>
 

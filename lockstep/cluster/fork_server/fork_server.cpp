@@ -6,7 +6,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/helper.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/processes/stray_processes.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <cstdint>
 #include <optional>

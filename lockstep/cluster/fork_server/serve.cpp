@@ -4,7 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/fork_server/channel.h>
-#include <lockstep/cluster/processes/single_thread.h>
+#include <lockstep/cluster/processes/forked_child.h>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>

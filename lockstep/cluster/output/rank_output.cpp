@@ -5,7 +5,7 @@
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/output/rank_output.h>
-#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -20,9 +19,5 @@ struct RankLosses {
   int completed = 0;  ///< the number of jobs that ended well
   bool operator==(const RankLosses&) const = default;
 };
-
-nlohmann::json json_of(const RankLosses& losses);
-/// Throws nlohmann::json::exception for another value.
-RankLosses rank_losses_from(const nlohmann::json& json);
 
 }  // namespace lockstep::cluster

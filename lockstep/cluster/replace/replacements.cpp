@@ -1,6 +1,6 @@
 // The launcher's record of lost ranks: events of the job service, failures distinguished from decisions, repeated
 // deaths.
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/replace/replacements.h>
 
 #include <fmt/format.h>

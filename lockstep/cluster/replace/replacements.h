@@ -4,8 +4,8 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/processes/local_rank.h>
-#include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
+#include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/report.h>
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // c10d's store interface over the client of Lockstep's own store, TCPStore clients that connect in time, and TCPStore
 // on a given socket: as masterListenFd where c10d has that, else by dup3 over the store's own listener.
-#include <lockstep/base/detached_call.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/world/host_addresses.h>

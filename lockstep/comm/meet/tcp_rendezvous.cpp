@@ -7,9 +7,9 @@
 //   rendezvous_N/...         the keys of the N-th; its outcome ends it for ranks that arrive later
 #include <lockstep/comm/meet/open_store.h>
 
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>

@@ -1,6 +1,6 @@
 // An epoll loop over the connections of a group, on whichever thread serves; calling threads send short messages at
 // once.
-#include <lockstep/base/signals_blocked.h>
+#include <lockstep/base/threads.h>
 #include <lockstep/comm/tcp/links.h>
 
 #include <sys/epoll.h>

@@ -1,9 +1,9 @@
 // The poll loop that connects all pairs of ranks. Order: addresses, attempts, accepts, handshakes, checks.
 #include <lockstep/comm/tcp/rendezvous.h>
 
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/refusal_log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/tcp/handshake.h>

@@ -1,6 +1,5 @@
 // PNG, by libpng.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture_formats.h>
 
 #include <png.h>

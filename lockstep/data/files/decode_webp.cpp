@@ -1,6 +1,5 @@
 // WebP, lossy and lossless, by libwebp.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture_formats.h>
 
 #if LOCKSTEP_HAS_WEBP

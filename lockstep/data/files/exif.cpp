@@ -1,5 +1,5 @@
 // A bounds-checked reader of the EXIF orientation (JPEG segments, TIFF directory), and the turn that it requires.
-#include <lockstep/data/files/exif.h>
+#include <lockstep/data/files/picture_formats.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,11 +1,10 @@
 // The choice of a decoder by the first bytes, then conversion to grey and the turn by EXIF orientation.
 // Also guesses why a listed file is missing: other separators of folders, and similar names beside it.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
-#include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
 

@@ -1,4 +1,4 @@
-// The decoders behind picture.h, one for each format and library.
+// The decoders behind picture.h, one for each format and library, and the EXIF orientation: the position of the camera.
 #pragma once
 
 #include <lockstep/data/files/picture.h>
@@ -38,5 +38,16 @@ Picture decode_webp(std::span<const std::uint8_t> encoded, const DecodeOptions& 
 /// The first page as RGB, not turned; `orientation` is set from the page's tag.
 Picture decode_tiff(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name,
                     int& orientation);
+
+/// The orientation, 1 to 8, in the TIFF structure of EXIF (tag 0x0112); 1, upright, where there is none or it is
+/// damaged.
+int exif_orientation(std::span<const std::uint8_t> tiff);
+
+/// The same of the first EXIF segment of a JPEG.
+int jpeg_orientation(std::span<const std::uint8_t> jpeg);
+
+/// The picture in its upright form: 2 mirrored, 3 turned by 180 degrees, 4 upside down, 5 transposed, 6 turned right by
+/// 90 degrees, 7 transposed across the other diagonal, 8 turned left by 90 degrees; anything else unchanged.
+Picture turned(Picture picture, int orientation);
 
 }  // namespace lockstep::data

@@ -1,7 +1,7 @@
 // Files that are computed once from a data file and stored beside it; and lines of a file by such an index of them.
 #pragma once
 
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/files.h>
 #include <lockstep/data/files/mapped_file.h>
 
 #include <cstdint>

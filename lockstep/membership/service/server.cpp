@@ -1,7 +1,7 @@
 // The scheduler: the service as a state machine, its port, and the place of its state.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/membership/service/listener.h>
 #include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/server.h>

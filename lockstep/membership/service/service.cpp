@@ -1,6 +1,6 @@
 // The steps of the service: messages of workers, ends of connections, and what is due at a time.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/membership/decisions.h>
 #include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>

@@ -1,7 +1,6 @@
 // A thread that saves the newest state, and states in files.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/membership/service/state_writer.h>
 

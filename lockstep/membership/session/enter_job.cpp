@@ -7,7 +7,7 @@
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/membership/session/worker_session.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ WorkerSessionOptions session_options(const ClusterSettings& settings, std::chron
   options.check_of_certificates = std::move(tls.check_of_certificates);
   options.start_timeout = start_timeout;
   options.recovers = settings.recovery;
-  options.heartbeat_limit = net::milliseconds_of(settings.node_timeout_s);
+  options.heartbeat_limit = milliseconds_of(settings.node_timeout_s);
   return options;
 }
 

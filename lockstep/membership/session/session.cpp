@@ -1,5 +1,5 @@
 // The steps of a worker's session: registration, ranks, losses, and what is sent again on each connection.
-#include <lockstep/base/secret.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/membership/session/session.h>
 
 #include <fmt/format.h>

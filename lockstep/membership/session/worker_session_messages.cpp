@@ -77,7 +77,7 @@ net::Awaitable<void> WorkerSession::State::converse() {
   auto endpoints = net::look_up(options_.host, options_.port, Clock::now() + limits.step);
   const auto channel = std::make_shared<net::Channel>(asio::ip::tcp::socket(context_), limits);
   co_await channel->connect(std::move(endpoints));
-  // Names are not compared between the processes of a launcher's job (net/certificates/connection_security.h).
+  // Names are not compared between the processes of a launcher's job (net/tls_contexts.h).
   const auto expected = options_.of_launcher ? std::nullopt : std::optional(options_.host);
   if (options_.tls) co_await channel->secure_as_client(*options_.tls, expected);
   co_await channel->open_websocket(session_.facts.where, "/v1/worker");

@@ -1,9 +1,9 @@
 // The state of a WorkerSession: the messages of its thread, and the values that other threads wait for.
 #pragma once
 
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/secret.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/session/session.h>
 #include <lockstep/membership/session/worker_session.h>

@@ -1,9 +1,9 @@
 // A certificate authority over OpenSSL (EC P-256, SHA-256), and its folders of .p12 files for each node.
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/secret.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/net/certificates/make_certificates.h>
+#include <lockstep/net/certificates/certificates.h>
 
 #include <openssl/bio.h>
 #include <openssl/bn.h>

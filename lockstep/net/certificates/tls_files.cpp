@@ -1,6 +1,6 @@
 // A strict reader of MindSpore's JSON file of certificates; relative paths count from its folder.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/net/certificates/tls_files.h>
 

@@ -1,11 +1,10 @@
 // The index of a sharded checkpoint: the assignment of shards to writers, widest elements first, each shard to the
 // holder with the fewest bytes so far; its JSON; and its place in a folder where older saves are.
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/json.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/base/text.h>
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/sharded/index.h>

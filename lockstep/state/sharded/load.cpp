@@ -1,8 +1,8 @@
 // Box reads over shard files with at most 64 open: whole shards with a SHA-256 comparison, or only the rows needed. And
 // load_sharded: a comparison of tensors with the index, then each rank reads its parts. Errors are exchanged as text:
 // each rank throws its own error, or else that of the first rank with one.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/global_tensor.h>

@@ -2,8 +2,8 @@
 // mesh.
 #include <lockstep/state/sharded/rewrite.h>
 
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/state/sharded/index.h>

@@ -1,7 +1,7 @@
 // A sharded save by all ranks: agree on folder and plan, write own shards, gather checksums; rank 0 writes the index
 // last. Ranks that do not see the folder send their shards to others.
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/global_tensor.h>

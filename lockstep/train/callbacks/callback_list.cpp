@@ -1,6 +1,6 @@
 // Callbacks from the items of callbacks.use: part, options, check, and then the refusal of a second writer to a path.
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/callback.h>

@@ -1,7 +1,6 @@
 // The profiler: some steps of a run as bars on a time line, with the collectives of all ranks.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/observe.h>

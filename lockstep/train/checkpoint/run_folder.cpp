@@ -1,7 +1,7 @@
 // The choice between model.safetensors and the newest checkpoint of a run folder, by the time of writing; classes.txt;
 // table.json, and a configuration whose table uses its statistics.
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/data/format.h>

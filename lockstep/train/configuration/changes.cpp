@@ -1,7 +1,7 @@
 // The classification of changed settings of a resumed run: fixed, shaping the result, or only shown; error texts.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/changes.h>

@@ -1,6 +1,6 @@
 // The making of a ResolvedRun: values from a file, a text or a program, with the parts that they name.
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>

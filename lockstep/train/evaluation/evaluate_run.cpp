@@ -1,7 +1,7 @@
 // Evaluation and prediction outside of training: the model with its checked configuration, plan, device, weights and
 // parallel run; predictions as batches on each rank, a JSON summary of fields, then tensors of all samples by
 // all_reduce.
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>

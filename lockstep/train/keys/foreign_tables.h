@@ -1,7 +1,7 @@
 // The words of other frameworks: those that a run's configuration accepts, and those that messages translate.
 #pragma once
 
-#include <lockstep/base/foreign_words.h>
+#include <lockstep/base/nearest.h>
 
 #include <array>
 #include <span>

@@ -1,6 +1,7 @@
 // The parser of optimizer.groups and its match to parameters: the first entry that fits counts, then no_decay. Frozen
 // parameters: requires_grad off by name pattern, and their removal from a loaded optimizer state.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/keys/part_kinds.h>

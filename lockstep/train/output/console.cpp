@@ -1,7 +1,7 @@
 // Console output over stdio with terminal escapes: lines above a redrawn bar, switched off when a write fails.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/terminal.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/train/output/console.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The loss chart as SVG text: points averaged to at most 800, a centred moving average, epoch marks, a metric, and axes
 // with ticks, linear or in powers of ten.
-#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/files.h>
 #include <lockstep/plan/report/markup.h>
 #include <lockstep/train/output/loss_curve.h>
 

@@ -1,7 +1,7 @@
 // JSON lines in a file that is cut back to the step of a resume when it is opened; metrics with the rate of samples
 // since the previous line; pictures as PNG files, each replaced atomically.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/output/run_files.h>
 #include <lockstep/train/viewers/png.h>
 

@@ -1,8 +1,8 @@
 // The loader of plugins: checks of the file and its version marks, dlopen, entry function, parts with blame added.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
-#include <lockstep/base/home_paths.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/plugin.h>
 #include <lockstep/train/plugins/error_origin.h>

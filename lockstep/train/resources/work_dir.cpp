@@ -1,6 +1,6 @@
 // The list of paths that a run writes, and a probe that a folder can be made and is writable.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/resources/work_dir.h>
 

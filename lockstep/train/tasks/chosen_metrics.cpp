@@ -1,8 +1,8 @@
 // The parser of the key metrics, with checks for repeats and for targets that do not fit the task; and a task with the
 // metrics of a configuration.
 #include <lockstep/base/config.h>
+#include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/global/global_tensor.h>

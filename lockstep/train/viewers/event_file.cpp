@@ -1,7 +1,7 @@
 // The writer of TensorBoard events: TFRecord framing with masked CRC-32C, fields in protobuf's wire format, names that
 // sort by time; and histograms whose limits grow by 10 % from 1e-12 on both sides of 0.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/train/viewers/event_file.h>

@@ -1,6 +1,6 @@
 // Buffered appends by write(2), with ftruncate to the last whole record when a write fails.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/viewers/growing_file.h>
 
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // The writer of trace events, one JSON object per line, thread-safe; microseconds are printed from whole nanoseconds.
 // A merge of the traces of ranks in two passes: the earliest time, then events moved to the common clock.
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/train/viewers/trace_file.h>
 
 #include <fcntl.h>

@@ -5,11 +5,10 @@
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/c10d_store_host.h>
 #include <lockstep/cluster/elastic/node_rendezvous.h>
-#include <lockstep/cluster/lockstep_store_host.h>
-#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/rank_services.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/membership/session/enter_job.h>
-#include <lockstep/net/certificates/connection_security.h>
+#include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/client.h>
 #include <lockstep/world/host_addresses.h>
 

@@ -3,9 +3,9 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/processes/stray_processes.h>
-#include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/supervise.h>
+#include <lockstep/cluster/rank_start.h>
 
 #include "cluster/probe.h"
 #include "support/forks.h"

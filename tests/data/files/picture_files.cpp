@@ -6,7 +6,7 @@
 #include <turbojpeg.h>
 #include <webp/encode.h>
 
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/temporary_folder.h>
 
 #include <fstream>

@@ -1,7 +1,7 @@
 #include "operator/kubelet/container_plan.h"
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <lockstep/base/error.h>
 
 #include <fstream>

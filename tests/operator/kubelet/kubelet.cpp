@@ -2,11 +2,11 @@
 
 #include <apps/operator/api/client.h>
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 #include <fcntl.h>
-#include <lockstep/base/base64.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/text.h>

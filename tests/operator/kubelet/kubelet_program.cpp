@@ -1,7 +1,7 @@
 // The test kubelet as a program: `lockstep_test_kubelet --help`.
 #include <apps/operator/api/access.h>
 #include <lockstep/base/environment.h>
-#include <lockstep/base/file_text.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <signal.h>
 

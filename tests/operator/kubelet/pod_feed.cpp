@@ -1,7 +1,7 @@
 #include "operator/kubelet/pod_feed.h"
 
 #include <apps/operator/api/resource.h>
-#include <apps/operator/job/json_fields.h>
+#include <apps/operator/job/json.h>
 
 #include <map>
 #include <utility>

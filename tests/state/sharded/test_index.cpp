@@ -1,5 +1,5 @@
 // The pure parts of sharded checkpoints: boxes, who writes what, and the index as text.
-#include <lockstep/base/sha256.h>
+#include <lockstep/base/crypto.h>
 #include <lockstep/state/sharded/index.h>
 
 #include <gtest/gtest.h>
