@@ -47,6 +47,10 @@ std::optional<FailureNote> parse_note(const json& file) {
   FailureNote note{shown_message(message["message"].get<std::string>()), "", std::nullopt};
   const json extra = message.value("extraInfo", json::object());
   if (!extra.is_object()) return note;
+  // Of Python: it ends with the message.
+  if (extra.contains("py_callstack") && extra["py_callstack"].is_string()) {
+    note.message = shown_message(extra["py_callstack"].get<std::string>());
+  }
   if (extra.contains("kind") && extra["kind"].is_string()) note.kind = extra["kind"].get<std::string>();
   if (extra.contains("timestamp_ns") && extra["timestamp_ns"].is_number_integer()) {
     const nanoseconds since_epoch(integer_of<std::int64_t>(extra["timestamp_ns"]));

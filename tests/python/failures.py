@@ -3,6 +3,7 @@
 
 Prints one line: "ok" and what the rank has seen, or raises.
 """
+import atexit
 import datetime
 import os
 import signal
@@ -59,6 +60,18 @@ def raises():
     if init() == 1:
         raise KeyError("an error of the program")
     expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1")
+
+
+def raises_and_destroys():
+    """As programs with `finally: destroy_process_group()` end; this rank needs longer than the others to end."""
+    rank = init()
+    try:
+        if rank == 1:
+            atexit.register(time.sleep, 1)
+            raise KeyError("batch 7 has no label")
+        dist.all_reduce(torch.ones(3))
+    finally:
+        dist.destroy_process_group()
 
 
 def other_collective():

@@ -75,6 +75,16 @@ class Tests(unittest.TestCase):
     def test_a_rank_that_raises_ends_the_wait_of_the_others(self):
         self.check("raises", (0, 1))
 
+    def test_the_report_of_the_launcher_has_the_traceback_of_the_first_failure(self):
+        launcher = pathlib.Path(os.environ["LOCKSTEP_BINARY"])
+        ran = subprocess.run([launcher, "run", "--nproc-per-node", "3", sys.executable, HERE / "failures.py", "raises_and_destroys"],
+                             env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=LIMIT)
+        report = ran.stderr[ran.stderr.index("lockstep run: "):]
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        self.assertRegex(report.splitlines()[0], "rank 1 .*failed first")
+        self.assertRegex(report, "(?s)reason: Traceback .*raises_and_destroys.*KeyError: 'batch 7 has no label'")
+        self.assertRegex(report, "rank 0 .*because it lost another rank")
+
     def test_another_collective_is_an_error_on_all_ranks(self):
         self.check("other_collective")
 
