@@ -34,8 +34,11 @@ NEUTRAL = ["all_reduce_coalesced_", "test_get_future", "test_scatter_object_list
 # What a plugin cannot pass, with the reason.
 OUT_OF_REACH = {
     "test_ddp_logging_data_cpu": "DDP's log has \"custom\" as the backend of each plugin",
+    "test_barrier_timeout": "wants words of gloo in the error",
     "test_monitored_barrier": "Python allows monitored_barrier with gloo alone",
 }
+# Left out, with the reason.
+TOO_LONG = {"test_ddp_uneven_inputs": "more than 400 s on two cores, with gloo as well"}
 
 
 def parsed():
@@ -76,7 +79,8 @@ def load_tests_of(backend, ranks):
     class PeerTests(peer.TestDistBackend, peer.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            peer.INIT_METHOD = os.environ["INIT_METHOD"]  # a file of this test
+            if "barrier_timeout" in self._testMethodName:  # the others reload models in ways that fail, if ranks meet in a file
+                peer.INIT_METHOD = os.environ["INIT_METHOD"]
             self._start_processes(multiprocessing.get_context("fork").Process)  # PyTorch is loaded already
 
         @classmethod
@@ -136,7 +140,8 @@ def read_choice(file):
 
 def run(arguments):
     tests = load_tests_of(arguments.backend, arguments.ranks)
-    names = [name for name in unittest.defaultTestLoader.getTestCaseNames(tests) if any(word in name for word in arguments.only)]
+    names = [name for name in unittest.defaultTestLoader.getTestCaseNames(tests) if any(word in name for word in arguments.only)
+             and name not in TOO_LONG]
     if arguments.choice:
         names = read_choice(arguments.choice)
     elif arguments.suite != "all":

@@ -88,6 +88,10 @@ class Tests(unittest.TestCase):
         codes, outputs = run_ranks(HERE / "users_of_collectives.py")
         self.assertEqual(codes, [0, 0], "\n".join(outputs))
 
+    def test_users_of_meshes(self):
+        codes, outputs = run_ranks(HERE / "users_of_meshes.py", ranks=4)
+        self.assertEqual(codes, [0] * 4, "\n".join(outputs))
+
     def test_a_killed_rank_is_named(self):
         self.check("killed", (0, -9))
 
