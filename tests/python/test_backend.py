@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import lockstep
@@ -33,20 +34,25 @@ def free_port():
 def run_ranks(program, *arguments, ranks=2):
     """Exit codes and outputs of ranks without a launcher: nobody ends the others when one of them fails."""
     environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
-    processes = [
-        subprocess.Popen([sys.executable, str(program), *arguments], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for rank in range(ranks)]
-    try:
-        outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        environment["TMPDIR"] = folder
+        processes = [
+            subprocess.Popen([sys.executable, str(program), *arguments], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for rank in range(ranks)]
+        try:
+            outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
     return [process.returncode for process in processes], outputs
 
 
 def run_together(*commands, **variables):
-    """Outputs of programs that start ranks: of all their processes, as an output ends with the last process that has it."""
+    """Outputs of programs that start ranks: of all their processes, as an output ends with the last process that has it.
+
+    Each command has variables of its own, and its words.
+    """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHON=sys.executable, CUDA_VISIBLE_DEVICES="", **variables)
     programs = [subprocess.Popen([str(word) for word in command], env=dict(environment, **own), start_new_session=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
