@@ -8,40 +8,50 @@ set -euo pipefail
 named=${1:+$(realpath -m "$1")}
 cd "$(dirname "$0")/.."
 
-packages=(torch==2.11.0 torchvision==0.26.0 numpy)
+packages=(torch==2.11.0 torchvision==0.26.0 numpy expecttest==0.3.0)  # expecttest: for PyTorch's own tests
 default=$PWD/build/torch2-python
 folder=${named:-$default}
 python=${PYTHON:-python3}
 fail() { echo "error: $*" >&2; exit 1; }
 
-# Without importing them, which takes seconds.
-complete() {
-  "$folder/bin/python3" - "${packages[@]}" 2>/dev/null <<'PY'
+# Those of the packages that are not there. Without importing them, which takes seconds.
+missing() {
+  "$folder/bin/python3" - "${packages[@]}" 2>/dev/null <<'PY' || echo "${packages[*]}"
 import sys
-from importlib.metadata import version
-for package in sys.argv[1:]:
+from importlib.metadata import PackageNotFoundError, version
+
+def there(package):
     name, _, wanted = package.partition("==")
-    if version(name).partition("+")[0] != wanted and wanted:
-        sys.exit(1)
+    try:
+        return version(name).partition("+")[0] == (wanted or version(name))
+    except PackageNotFoundError:
+        return False
+
+print(*(package for package in sys.argv[1:] if not there(package)))
 PY
 }
 
-if complete; then
+read -ra wanted <<<"$(missing)"
+if ((${#wanted[@]} == 0)); then
   echo "$folder has ${packages[*]}"
 else
   [[ ! -e "$folder" || -e "$folder/pyvenv.cfg" || -z "$(ls -A "$folder")" ]] ||
     fail "$folder exists and is no virtual environment of Python; name another folder"
   command -v "$python" >/dev/null || fail "there is no $python; on Debian: apt-get install python3 python3-venv"
   mkdir -p "$folder"
-  free=$(df --output=avail -BG "$folder" | tail -1 | tr -dc 0-9)
-  ((free >= 8)) || fail "installing needs 8 GB of disk at $folder (5 GB stay), which has $free GB; name a folder on another disk"
-  echo "Installing ${packages[*]} from PyPI into $folder: about 3 GB to download"
+  size=""
+  if [[ " ${wanted[*]} " == *" torch=="* ]]; then
+    size=": about 3 GB to download"
+    free=$(df --output=avail -BG "$folder" | tail -1 | tr -dc 0-9)
+    ((free >= 8)) || fail "installing needs 8 GB of disk at $folder (5 GB stay), which has $free GB; name a folder on another disk"
+  fi
+  echo "Installing ${wanted[*]} from PyPI into $folder$size"
   "$python" -m venv "$folder" || fail "$python cannot make a virtual environment (on Debian: apt-get install python3-venv)"
   quiet=()
   [[ -t 1 ]] || quiet=(-q)
   "$folder/bin/python3" -m pip install "${quiet[@]}" --disable-pip-version-check --no-cache-dir --retries 2 --timeout 60 "${packages[@]}" ||
     fail "pip could not install them. Without a connection to PyPI there is no libtorch 2.11 here; Debian's (scripts/build.sh release) needs none"
-  complete || fail "$folder is still incomplete after the installation; remove it and run this again"
+  [[ -z "$(missing)" ]] || fail "$folder is still incomplete after the installation; remove it and run this again"
 fi
 
 if [[ "$folder" == "$default" ]]; then

@@ -3,17 +3,25 @@
 
     PYTHONPATH=build/torch2/python PYTHON tests/python/test_backend.py [-v] [Tests.NAME...]
 
-PYTHON is the one that the build was made for. Needs no other package than PyTorch.
+PYTHON is the one that the build was made for. Needs no other package than PyTorch. LOCKSTEP_PROGRAM: the program `lockstep`
+of the same build (the one beside the package's folder).
 """
+import functools
 import os
 import pathlib
+import re
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
+
+import lockstep
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples" / "python"
+PROGRAM = os.environ.get("LOCKSTEP_PROGRAM", str(pathlib.Path(lockstep.__file__).resolve().parents[2] / "lockstep"))
 LIMIT = 300  # only a hang reaches it
 
 
@@ -26,16 +34,36 @@ def free_port():
 def run_ranks(program, *arguments, ranks=2):
     """Exit codes and outputs of ranks without a launcher: nobody ends the others when one of them fails."""
     environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
-    processes = [
-        subprocess.Popen([sys.executable, str(program), *arguments], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for rank in range(ranks)]
-    try:
-        outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        environment["TMPDIR"] = folder
+        processes = [
+            subprocess.Popen([sys.executable, str(program), *arguments], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for rank in range(ranks)]
+        try:
+            outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
     return [process.returncode for process in processes], outputs
+
+
+def run_together(*commands, **variables):
+    """Outputs of programs that start ranks: of all their processes, as an output ends with the last process that has it.
+
+    Each command has variables of its own, and its words.
+    """
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHON=sys.executable, CUDA_VISIBLE_DEVICES="", **variables)
+    programs = [subprocess.Popen([str(word) for word in command], env=dict(environment, **own), start_new_session=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for own, command in commands]
+    try:
+        outputs = [program.communicate(timeout=LIMIT)[0] for program in programs]
+    except subprocess.TimeoutExpired:
+        for program in programs:
+            os.killpg(program.pid, signal.SIGKILL)
+        raise
+    return [program.returncode for program in programs], "\n".join(outputs)
 
 
 class Tests(unittest.TestCase):
@@ -66,6 +94,10 @@ class Tests(unittest.TestCase):
         codes, outputs = run_ranks(HERE / "users_of_collectives.py")
         self.assertEqual(codes, [0, 0], "\n".join(outputs))
 
+    def test_users_of_meshes(self):
+        codes, outputs = run_ranks(HERE / "users_of_meshes.py", ranks=4)
+        self.assertEqual(codes, [0] * 4, "\n".join(outputs))
+
     def test_a_killed_rank_is_named(self):
         self.check("killed", (0, -9))
 
@@ -76,7 +108,7 @@ class Tests(unittest.TestCase):
         self.check("raises", (0, 1))
 
     def test_the_report_of_the_launcher_has_the_traceback_of_the_first_failure(self):
-        launcher = pathlib.Path(os.environ["LOCKSTEP_BINARY"])
+        launcher = pathlib.Path(os.environ["LOCKSTEP_PROGRAM"])
         ran = subprocess.run([launcher, "run", "--nproc-per-node", "3", sys.executable, HERE / "failures.py", "raises_and_destroys"],
                              env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=LIMIT)
         report = ran.stderr[ran.stderr.index("lockstep run: "):]
@@ -129,6 +161,59 @@ class Tests(unittest.TestCase):
 
     def test_memory(self):
         self.check("memory")
+
+
+class OneStep(unittest.TestCase):
+    """Each way to start examples/python/one_step.py, with two ranks, which compute what they compute with gloo."""
+
+    @staticmethod
+    @functools.cache
+    def expected():
+        codes, output = run_together(({}, [sys.executable, EXAMPLES / "one_step_spawn.py", "--init_method", f"tcp://127.0.0.1:{free_port()}",
+                                           "--world_size", 1, "--rank", 0, "--ranks_per_host", 2]), LOCKSTEP_EXAMPLE_BACKEND="gloo")
+        assert codes == [0], output
+        return OneStep.sums(output, "gloo")
+
+    @staticmethod
+    def sums(output, backend):
+        return sorted(re.findall(rf"rank (\d) of 2 with {backend}: sum of parameters (\S+)", output))
+
+    def check(self, *commands, **variables):
+        codes, output = run_together(*commands, **variables)
+        self.assertEqual(codes, [0] * len(commands), output)
+        found = self.sums(output, "lockstep")
+        self.assertEqual([rank for rank, _ in found], ["0", "1"], output)
+        self.assertEqual(found, self.expected())
+
+    def check_cloud(self, script, **variables):
+        self.check(*[({"VC_TASK_INDEX": str(host)}, ["bash", EXAMPLES / script]) for host in (0, 1)], VC_WORKER_HOSTS="127.0.0.1,127.0.0.1",
+                   MA_NUM_HOSTS="2", MA_NUM_GPUS="1", MASTER_PORT=str(free_port()), **variables)
+
+    def test_spawn_on_one_host(self):
+        self.check(({}, [sys.executable, EXAMPLES / "one_step_spawn.py", "--init_method", f"tcp://127.0.0.1:{free_port()}",
+                         "--world_size", 1, "--rank", 0, "--ranks_per_host", 2]))
+
+    def test_spawn_on_two_hosts(self):
+        meet = f"tcp://127.0.0.1:{free_port()}"
+        self.check(*[({}, [sys.executable, EXAMPLES / "one_step_spawn.py", "--init_method", meet, "--world_size", 2, "--rank", host])
+                     for host in (0, 1)])
+
+    def test_torch_distributed_launch_on_two_hosts(self):
+        self.check_cloud("one_step_launch.sh")
+
+    def test_torch_distributed_run_on_two_hosts(self):
+        self.check_cloud("one_step_run.sh")
+
+    def test_torch_distributed_run_with_given_numbers_of_hosts(self):
+        self.check_cloud("one_step_run.sh", RDZV_BACKEND="static")
+
+    def test_lockstep_run(self):
+        self.check(({}, [PROGRAM, "run", "--nproc-per-node", 2, "--no-prefix", sys.executable, EXAMPLES / "one_step.py"]))
+
+    def test_lockstep_run_on_two_hosts(self):
+        port = free_port()
+        self.check(*[({}, [PROGRAM, "run", "--nnodes", 2, "--node-rank", host, "--master-addr", "127.0.0.1", "--master-port", port,
+                           sys.executable, EXAMPLES / "one_step.py"]) for host in (0, 1)])
 
 
 if __name__ == "__main__":
