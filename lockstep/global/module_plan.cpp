@@ -5,7 +5,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/operator_strategy.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,7 +8,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/parameter_servers/division.h>
+#include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/train/callbacks/callback_list.h>

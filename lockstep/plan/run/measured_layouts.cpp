@@ -2,7 +2,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/run/measured_layouts.h>
-#include <lockstep/plan/trace/snapshot.h>
+#include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>
 
