@@ -4,7 +4,6 @@
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
-#include <lockstep/comm/announcement.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/doctor/examine_job.h>
@@ -15,7 +14,6 @@
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/comm/rejoin.h>
 #include <lockstep/membership/session/enter_job.h>
 #include <lockstep/net/certificates/connection_security.h>
 #include <lockstep/world/cluster_settings.h>

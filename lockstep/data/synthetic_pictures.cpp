@@ -1,6 +1,6 @@
 // Synthetic pictures. MNIST digits: 5 x 7 glyphs, blurred by interpolation, slanted, turned and scaled at random.
 // CIFAR-10 pictures: ten shapes as signed distances, in colours that overlap between classes, with noise.
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/data/synthetic_pictures.h>
 
 #include <algorithm>

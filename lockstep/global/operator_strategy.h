@@ -3,7 +3,7 @@
 // that an operator belongs to, found from the modules of its inputs. Pure.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/rules/signature.h>
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 // device stands in for one that this machine lacks: its operators know sizes and devices alone, and refuse tensors of
 // others.
 #include <lockstep/global/dispatch/kernels.h>
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/factories.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>

@@ -1,7 +1,7 @@
 // The EXIF orientation: the position of the camera.
 #pragma once
 
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstdint>
 #include <span>

@@ -6,8 +6,8 @@
 #include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
 #include <lockstep/data/files/exif.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
+#include <lockstep/data/pictures.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
-// The decoders behind picture.h, one for each format and library.
+// The decoders behind data/pictures.h, one for each format and library.
 #pragma once
 
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstddef>
 #include <cstdint>

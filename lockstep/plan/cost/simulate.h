@@ -2,7 +2,7 @@
 // other, parallel to the backward phase, or as lower bounds. Pure.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/decisions.h>
 
 #include <deque>

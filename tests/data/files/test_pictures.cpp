@@ -2,9 +2,9 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/exif.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_folder.h>
 #include <lockstep/data/files/reports.h>
+#include <lockstep/data/pictures.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
