@@ -1,6 +1,5 @@
 // How long many ranks take to meet through a store on this machine: every simulated rank is a thread with a connection
 // of its own that does what a rank does before its first collective. Prints one JSON object.
-#include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
 

@@ -8,7 +8,6 @@
 #include <lockstep/base/text.h>
 #include <lockstep/lockstep.h>
 #include <lockstep/parameter_servers/client.h>
-#include <lockstep/parameter_servers/division.h>
 #include <lockstep/parameter_servers/server.h>
 
 #include <fmt/format.h>

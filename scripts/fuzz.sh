@@ -24,7 +24,7 @@ flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 
 # What the targets read with: none of it needs libtorch or Boost.
 sources=(base/error base/files base/json base/log base/nearest base/text base/unique_fd base/utf8 data/files/text_files data/files/decode_bmp data/files/decode_jpeg
   data/files/decode_png data/files/decode_tiff data/files/decode_webp data/files/exif data/files/lmdb data/files/mapped_file data/files/picture
-  data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/saved_state
+  data/files/token_file membership/admission membership/decisions membership/membership membership/messages net/certificates/certificates net/certificates/tls_files membership/service/state_writer
   rows/row_rule parameter_servers/wire
   state/pth/archive state/pth/mindspore state/pth/pickle state/pth/state_dict state/pth/zip_entries
   state/safetensors_header train/plugins/shared_library)

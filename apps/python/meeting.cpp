@@ -11,7 +11,7 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/comm/announcement.h>
+#include <lockstep/comm/group.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

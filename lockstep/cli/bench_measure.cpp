@@ -1,7 +1,7 @@
 // Timings of collectives (checked results, median of batches) and of global-tensor dispatch against plain tensors.
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <torch/torch.h>
 

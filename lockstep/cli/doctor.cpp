@@ -6,7 +6,7 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/comm/doctor/examine_job.h>
-#include <lockstep/doctor/report.h>
+#include <lockstep/doctor/checks.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/resolved_run.h>

@@ -2,7 +2,7 @@
 //
 // The front (collectives.cpp) has checked this rank's arguments and has handled groups of size 1, empty tensors and
 // strides, so a backend receives contiguous, non-empty tensors. Sizes and dtypes are guaranteed to be equal on all
-// ranks only where the calls were compared: by the front (agreement.h), or by the backend itself (`compares_calls`).
+// ranks only where the calls were compared: by the front (arguments.h), or by the backend itself (`compares_calls`).
 // They may differ on an unchecked() handle, and the lengths of messages may always differ.
 #pragma once
 

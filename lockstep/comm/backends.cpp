@@ -1,18 +1,31 @@
-// The table of backends, and the default implementations of Backend's functions.
+// The table of backends, the default implementations of Backend's functions, what stands in for backends that this
+// build lacks, and the options of connect() after LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S and the like have replaced their
+// values, checked.
 #include <lockstep/comm/backends.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/text.h>
 #include <lockstep/comm/backend.h>
+#include <lockstep/comm/device/devices.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace lockstep::detail {
 
-// Each function is defined in the backend's folder, or in the stub that replaces it.
+// Each function is defined in the backend's folder, or below, where this build lacks the backend.
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_shm_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_tcp_backend(const BackendContext& context);
@@ -104,6 +117,48 @@ bool is_for_cuda(std::string_view requested) {
   return requested != "auto" && backend_called(requested).carries == Carries::cuda;
 }
 
+// What stands in for backends and devices that this build lacks, so that no call asks.
+
+#if !LOCKSTEP_HAS_CUDA
+DeviceIdentity cuda_identity(int) { return {}; }
+
+std::vector<std::string> pairs_without_peer_access(int) { return {}; }
+
+std::int64_t free_device_memory(int) { return 0; }
+#endif
+
+#if !LOCKSTEP_HAS_NCCL
+std::unique_ptr<Backend> make_nccl_backend(const BackendContext&) {
+  fail(ErrorKind::unsupported, "connect",
+       "this Lockstep was built without NCCL; build with a libtorch for CUDA (docs/libtorch.md), or use a backend for "
+       "the CPU");
+}
+#endif
+
+#if !LOCKSTEP_HAS_MPI
+namespace {
+
+[[noreturn]] void fail_without_mpi() {
+  fail(ErrorKind::unsupported, "connect",
+       "this Lockstep was built without MPI; install one (Debian: libopenmpi-dev) and build with "
+       "-DLOCKSTEP_WITH_MPI=ON, or use another backend and launcher");
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi_backend(const BackendContext&) { fail_without_mpi(); }
+
+namespace mpi {
+
+void require_same(const World&) { fail_without_mpi(); }
+
+bool all_on_one_host(std::chrono::milliseconds) { fail_without_mpi(); }
+
+MpiEndpoint broadcast_from_rank_0(const MpiEndpoint&, std::chrono::milliseconds) { fail_without_mpi(); }
+
+}  // namespace mpi
+#endif
+
 namespace {
 
 [[noreturn]] void fail_lacking(const Backend& backend, std::string_view op) {
@@ -145,6 +200,62 @@ std::vector<std::string> Backend::exchange(const std::string&, const Call& call)
 
 at::Tensor Backend::allocate(std::int64_t elements, at::ScalarType dtype) {
   return at::empty({elements}, at::TensorOptions().dtype(dtype));
+}
+
+namespace {
+
+std::string known_backend(std::string name, ErrorKind kind, std::string_view where) {
+  const auto choices = backend_choices();
+  if (std::find(choices.begin(), choices.end(), name) != choices.end()) return name;
+  fail(kind, where, "no backend is called \"{}\"; there are {}{}", name, fmt::join(choices, ", "),
+       did_you_mean(name, choices));
+}
+
+std::optional<std::chrono::milliseconds> seconds_in(const Environment& environment, std::string_view name) {
+  const auto text = find(environment, name);
+  if (!text) return std::nullopt;
+  constexpr double kLongest = 365.0 * 24 * 3600;
+  const auto value = parse_number(*text);
+  if (!value || *value < 0.001 || *value > kLongest) {
+    fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds, at least 0.001", name, *text);
+  }
+  return std::chrono::milliseconds(std::llround(*value * 1000));
+}
+
+std::optional<bool> zero_or_one(const Environment& environment, std::string_view name) {
+  const auto value = find_integer(environment, name, 0, 1);
+  return value ? std::optional<bool>(*value == 1) : std::nullopt;
+}
+
+}  // namespace
+
+GroupOptions with_environment(GroupOptions options, const Environment& environment) {
+  known_backend(options.backend, ErrorKind::invalid_argument, "connect");
+  if (const auto name = find(environment, "LOCKSTEP_BACKEND")) {
+    options.backend = known_backend(*name, ErrorKind::environment, "LOCKSTEP_BACKEND");
+  }
+  options.timeout = seconds_in(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
+  options.start_timeout = seconds_in(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
+  options.host_timeout = seconds_in(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
+  options.check_collectives =
+      zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_collectives);
+  options.encrypt = zero_or_one(environment, "LOCKSTEP_ENCRYPT").value_or(options.encrypt) || options.backend == "tls";
+  if (options.encrypt && options.backend != "auto" && !backend_called(options.backend).encrypts) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and backend \"{}\" cannot encrypt; leave the backend "
+         "at auto, or choose {}",
+         options.backend, is_for_cuda(options.backend) ? "staged" : "tcp");
+  }
+  if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
+    fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
+         options.timeout.count(), options.start_timeout.count());
+  }
+  // The kernel takes these times in whole seconds, and they are fractions of this timeout.
+  if (options.host_timeout < std::chrono::seconds(3) || options.host_timeout > std::chrono::hours(24)) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "host_timeout (LOCKSTEP_HOST_TIMEOUT_S) must be from 3 s to a day; it is {} ms", options.host_timeout.count());
+  }
+  return options;
 }
 
 }  // namespace lockstep::detail

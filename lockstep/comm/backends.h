@@ -1,7 +1,11 @@
 // The table of backends: each with its name, the ranks that it can serve, the devices whose tensors it carries, and its
-// factory. Names in settings, --help texts, errors and the configuration's allowed values come from here. What else a
-// new backend needs: docs/architecture.md.
+// factory. Names in settings, --help texts, errors and the configuration's allowed values come from here; so do the
+// settings of a group, which name a backend, with the variables that replace them. What else a new backend needs:
+// docs/architecture.md.
 #pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/comm/group.h>
 
 #include <memory>
 #include <span>
@@ -63,5 +67,11 @@ bool is_for_cuda(std::string_view requested);
 /// Two backends of the same ranks, each with its own order of collectives. Only the first allocates; both use its
 /// memory in place.
 std::pair<std::unique_ptr<Backend>, std::unique_ptr<Backend>> make_shm_pair(const BackendContext& context);
+
+/// `options` with LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_HOST_TIMEOUT_S,
+/// LOCKSTEP_CHECK_COLLECTIVES and LOCKSTEP_ENCRYPT applied. Error(environment) naming a variable whose value breaks its
+/// rule; Error(invalid_argument) for an unknown backend, for one that cannot encrypt where encryption is required, or
+/// for a timeout out of range.
+GroupOptions with_environment(GroupOptions options, const Environment& environment);
 
 }  // namespace lockstep::detail

@@ -2,7 +2,6 @@
 #include <lockstep/comm/collectives.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/agreement.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/differentiable.h>
 #include <lockstep/comm/group_impl.h>

@@ -3,7 +3,7 @@
 #include <lockstep/comm/group.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>

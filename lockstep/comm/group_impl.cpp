@@ -1,7 +1,7 @@
 // The lifetime of a group: creation of its backends, numbers of calls, comparison of traces, and the end of all groups.
 #include <lockstep/comm/group_impl.h>
 
-#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/meet/lost_peers.h>

@@ -7,8 +7,8 @@
 #include <lockstep/base/step_times.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/meet/lost_peers.h>
-#include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
+#include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/operator_trace.h>
 #include <lockstep/comm/progress.h>

@@ -4,7 +4,7 @@
 #include <lockstep/base/text.h>
 #include <lockstep/data/criteo.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <fmt/format.h>
 

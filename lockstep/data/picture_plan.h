@@ -6,7 +6,7 @@
 #pragma once
 
 #include <lockstep/data/pictures.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,6 @@
 // The distributed sampler: a seeded permutation by epoch, dealt round-robin to ranks; three rules for the remainder.
 // Also the limits of a loader's threads.
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
 #include <lockstep/data/sampler.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include <lockstep/base/files.h>
 #include <lockstep/data/format.h>
 #include <lockstep/data/picture_sets.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/data/synthesize.h>
 
 #include <array>

@@ -4,8 +4,8 @@
 #include <lockstep/base/files.h>
 #include <lockstep/data/criteo.h>
 #include <lockstep/data/pictures.h>
-#include <lockstep/data/random.h>
 #include <lockstep/data/roc_area.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/data/synthetic_criteo.h>
 
 #include <fmt/format.h>

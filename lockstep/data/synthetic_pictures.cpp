@@ -2,7 +2,7 @@
 // CIFAR-10 pictures: ten shapes as signed distances, in colours that overlap between classes, with noise. Only +, -, *,
 // / on doubles and integer arithmetic, so that the bytes do not depend on a math library (this folder is compiled with
 // -ffp-contract=off).
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/data/synthesize.h>
 
 #include <algorithm>

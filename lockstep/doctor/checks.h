@@ -1,4 +1,5 @@
-// The doctor's checks, pure functions from facts to findings, and the findings. Nothing here queries the system.
+// The doctor's checks, pure functions from facts to findings, which query nothing of the system; the findings; and
+// their reports: for users, for logs, and as JSON.
 #pragma once
 
 #include <lockstep/doctor/facts.h>
@@ -93,5 +94,14 @@ const Interface* interface_of(const Facts& facts, std::string_view address);
 /// Names of interfaces that could lead to other hosts, with their addresses: "eth0 (10.0.0.1), eth1 (10.1.0.1)";
 /// "none" without any.
 std::string candidates(const Facts& facts);
+
+/// A summary for users: the examined ranks, the important findings, the verdict. Ends with a newline.
+std::string print(const Examination& examination);
+
+/// The errors and warnings, or a line that there are none: for logs. Ends without a newline.
+std::string print_findings(const Examination& examination);
+
+/// One JSON object in one line: verdict, findings and all facts. Ends with a newline.
+std::string print_json(const Examination& examination);
 
 }  // namespace lockstep::doctor

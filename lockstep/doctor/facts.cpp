@@ -6,7 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <concepts>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
 
 namespace lockstep::doctor {
 
@@ -45,127 +49,117 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Name, name, addresses, milliseconds, answered
 
 namespace {
 
-Json optional_port(const std::optional<Port>& port) {
-  return port ? Json{{"number", port->number}, {"problem", port->problem}} : Json(nullptr);
+/// Writes fields as JSON, absent ones as null.
+struct Writer {
+  Json& json;
+
+  template <typename Value>
+  void operator()(const char* key, const Value& value) const {
+    json[key] = value;
+  }
+  template <typename Value>
+  void operator()(const char* key, const std::optional<Value>& value) const {
+    json[key] = value ? Json(*value) : Json(nullptr);
+  }
+};
+
+/// Reads fields from JSON.
+struct Reader {
+  const Json& json;
+
+  template <typename Value>
+  void operator()(const char* key, Value& value) const {
+    json.at(key).get_to(value);
+  }
+  template <typename Value>
+  void operator()(const char* key, std::optional<Value>& value) const {
+    const Json& found = json.at(key);
+    if (found.is_null()) return;
+    if constexpr (std::integral<Value>) {
+      value = integer_of<Value>(found);
+    } else {
+      value = found.get<Value>();
+    }
+  }
+};
+
+template <typename Given, typename Type>
+concept Some = std::same_as<std::remove_const_t<Given>, Type>;
+
+// The fields of each type, once for the writer and for the reader.
+
+void each_field(Some<Gpus> auto& gpus, const auto& field) {
+  field("driver", gpus.driver);
+  field("models", gpus.models);
+  field("runtime", gpus.runtime);
+  field("devices", gpus.devices);
+  field("visible", gpus.visible);
+  field("apart", gpus.apart);
+  field("nccl_names", gpus.nccl_names);
+  field("nccl_address", gpus.nccl_address);
 }
 
-Json gpus_json(const Gpus& gpus) {
-  return {{"driver", gpus.driver},
-          {"models", gpus.models},
-          {"runtime", gpus.runtime},
-          {"devices", gpus.devices ? Json(*gpus.devices) : Json(nullptr)},
-          {"visible", gpus.visible ? Json(*gpus.visible) : Json(nullptr)},
-          {"apart", gpus.apart},
-          {"nccl_names", gpus.nccl_names},
-          {"nccl_address", gpus.nccl_address}};
+void each_field(Some<Facts> auto& facts, const auto& field) {
+  field("rank", facts.rank);
+  field("local_size", facts.local_size);
+  field("host", facts.host);
+  field("identity", facts.identity);
+  field("network", facts.network);
+  field("way_in", facts.way_in);
+  field("lockstep", facts.lockstep);
+  field("libtorch", facts.libtorch);
+  field("address", facts.address);
+  field("address_why", facts.address_why);
+  field("address_named", facts.address_named);
+  field("greeter", facts.probe_server);
+  field("problem", facts.problem);
+  field("environment", facts.environment);
+  field("interfaces", facts.interfaces);
+  field("names", facts.names);
+  field("proxies", facts.proxies);
+  field("no_proxy", facts.no_proxy);
+  field("in_container", facts.in_container);
+  field("shm_bytes", facts.shm_bytes);
+  field("memfd_problem", facts.memfd_problem);
+  field("open_files", facts.open_files);
+  field("open_files_hard", facts.open_files_hard);
+  field("cpus", facts.cpus);
+  field("gpus", facts.gpus);
+  field("omp_threads", facts.omp_threads);
+  field("port", facts.port);
+  field("files", facts.files);
+  field("named_files", facts.named_files);
 }
 
-Gpus gpus_of(const Json& json) {
-  Gpus gpus;
-  json.at("driver").get_to(gpus.driver);
-  json.at("models").get_to(gpus.models);
-  json.at("runtime").get_to(gpus.runtime);
-  if (!json.at("devices").is_null()) gpus.devices = integer_of<std::int64_t>(json.at("devices"));
-  if (!json.at("visible").is_null()) gpus.visible = json.at("visible").get<std::string>();
-  json.at("apart").get_to(gpus.apart);
-  json.at("nccl_names").get_to(gpus.nccl_names);
-  json.at("nccl_address").get_to(gpus.nccl_address);
-  return gpus;
+void each_field(Some<Link> auto& link, const auto& field) {
+  field("from", link.from);
+  field("to", link.to);
+  field("address", link.address);
+  field("problem", link.problem);
+  field("clock_ahead_s", link.clock_ahead);
+  field("clock_uncertainty_s", link.clock_uncertainty);
 }
 
-Json optional_number(const std::optional<std::int64_t>& number) { return number ? Json(*number) : Json(nullptr); }
+void each_field(Some<NameSeen> auto& seen, const auto& field) {
+  field("rank", seen.rank);
+  field("name", seen.name);
+}
 
 }  // namespace
 
-void to_json(Json& json, const Facts& facts) {
-  json = {{"rank", facts.rank},
-          {"local_size", facts.local_size},
-          {"host", facts.host},
-          {"identity", facts.identity},
-          {"network", facts.network},
-          {"way_in", facts.way_in},
-          {"lockstep", facts.lockstep},
-          {"libtorch", facts.libtorch},
-          {"address", facts.address},
-          {"address_why", facts.address_why},
-          {"address_named", facts.address_named},
-          {"greeter", facts.probe_server},
-          {"problem", facts.problem},
-          {"environment", facts.environment},
-          {"interfaces", facts.interfaces},
-          {"names", facts.names},
-          {"proxies", facts.proxies},
-          {"no_proxy", facts.no_proxy},
-          {"in_container", facts.in_container},
-          {"shm_bytes", facts.shm_bytes},
-          {"memfd_problem", facts.memfd_problem},
-          {"open_files", facts.open_files},
-          {"open_files_hard", facts.open_files_hard},
-          {"cpus", facts.cpus},
-          {"gpus", gpus_json(facts.gpus)},
-          {"omp_threads", optional_number(facts.omp_threads)},
-          {"port", optional_port(facts.port)},
-          {"files", facts.files},
-          {"named_files", facts.named_files}};
+void to_json(Json& json, const Port& port) { json = {{"number", port.number}, {"problem", port.problem}}; }
+
+void from_json(const Json& json, Port& port) {
+  port = Port{integer_of<std::uint16_t>(json.at("number")), json.at("problem").get<std::string>()};
 }
 
-void from_json(const Json& json, Facts& facts) {
-  json.at("rank").get_to(facts.rank);
-  json.at("local_size").get_to(facts.local_size);
-  json.at("host").get_to(facts.host);
-  json.at("identity").get_to(facts.identity);
-  json.at("network").get_to(facts.network);
-  json.at("way_in").get_to(facts.way_in);
-  json.at("lockstep").get_to(facts.lockstep);
-  json.at("libtorch").get_to(facts.libtorch);
-  json.at("address").get_to(facts.address);
-  json.at("address_why").get_to(facts.address_why);
-  json.at("address_named").get_to(facts.address_named);
-  json.at("greeter").get_to(facts.probe_server);
-  json.at("problem").get_to(facts.problem);
-  json.at("environment").get_to(facts.environment);
-  json.at("interfaces").get_to(facts.interfaces);
-  json.at("names").get_to(facts.names);
-  json.at("proxies").get_to(facts.proxies);
-  json.at("no_proxy").get_to(facts.no_proxy);
-  json.at("in_container").get_to(facts.in_container);
-  json.at("shm_bytes").get_to(facts.shm_bytes);
-  json.at("memfd_problem").get_to(facts.memfd_problem);
-  json.at("open_files").get_to(facts.open_files);
-  json.at("open_files_hard").get_to(facts.open_files_hard);
-  json.at("cpus").get_to(facts.cpus);
-  facts.gpus = gpus_of(json.at("gpus"));
-  if (!json.at("omp_threads").is_null()) facts.omp_threads = integer_of<std::int64_t>(json.at("omp_threads"));
-  if (const auto& port = json.at("port"); !port.is_null()) {
-    facts.port = Port{integer_of<std::uint16_t>(port.at("number")), port.at("problem").get<std::string>()};
-  }
-  json.at("files").get_to(facts.files);
-  json.at("named_files").get_to(facts.named_files);
-}
-
-void to_json(Json& json, const Link& link) {
-  json = {{"from", link.from},
-          {"to", link.to},
-          {"address", link.address},
-          {"problem", link.problem},
-          {"clock_ahead_s", link.clock_ahead},
-          {"clock_uncertainty_s", link.clock_uncertainty}};
-}
-
-void from_json(const Json& json, Link& link) {
-  json.at("from").get_to(link.from);
-  json.at("to").get_to(link.to);
-  json.at("address").get_to(link.address);
-  json.at("problem").get_to(link.problem);
-  json.at("clock_ahead_s").get_to(link.clock_ahead);
-  json.at("clock_uncertainty_s").get_to(link.clock_uncertainty);
-}
-
-void to_json(Json& json, const NameSeen& seen) { json = {{"rank", seen.rank}, {"name", seen.name}}; }
-
-void from_json(const Json& json, NameSeen& seen) {
-  json.at("rank").get_to(seen.rank);
-  json.at("name").get_to(seen.name);
-}
+void to_json(Json& json, const Gpus& gpus) { each_field(gpus, Writer{json}); }
+void from_json(const Json& json, Gpus& gpus) { each_field(gpus, Reader{json}); }
+void to_json(Json& json, const Facts& facts) { each_field(facts, Writer{json}); }
+void from_json(const Json& json, Facts& facts) { each_field(facts, Reader{json}); }
+void to_json(Json& json, const Link& link) { each_field(link, Writer{json}); }
+void from_json(const Json& json, Link& link) { each_field(link, Reader{json}); }
+void to_json(Json& json, const NameSeen& seen) { each_field(seen, Writer{json}); }
+void from_json(const Json& json, NameSeen& seen) { each_field(seen, Reader{json}); }
 
 }  // namespace lockstep::doctor

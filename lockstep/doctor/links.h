@@ -3,7 +3,7 @@
 
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/doctor/facts.h>
-#include <lockstep/doctor/wait_limit.h>
+#include <lockstep/doctor/probe.h>
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The distribution of a module's tensors in place, by name patterns; the gradients are then reduced in buckets.
 #include <lockstep/base/error.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <torch/csrc/autograd/variable.h>

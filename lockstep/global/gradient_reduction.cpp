@@ -1,6 +1,6 @@
 // Hooks that put the partial gradients of a backward into buckets, and reduce the last ones in its final callback.
 #include <lockstep/global/dispatch/operator_scope.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/gradient_bucket.h>
 #include <lockstep/global/redistribute.h>
 

@@ -5,7 +5,6 @@
 #include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
-#include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/global/placement.h>
 

@@ -4,8 +4,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/global/distribute_module.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/operator_strategy.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 // The nearest common module of an operator's inputs, by dotted names, where containers are skipped; names of operators
 // in strategies; and the search for signatures that divide an operator according to its strategy.
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/rules/choose.h>
 

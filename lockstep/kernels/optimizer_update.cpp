@@ -1,8 +1,8 @@
 // SGD, Adam and AdamW by libtorch's fused CUDA kernels, in one launch for all tensors with equal settings and step.
 #include <lockstep/compat/fused_updates.h>
 #include <lockstep/compat/libtorch.h>
-#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/step_graph.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <torch/torch.h>
 

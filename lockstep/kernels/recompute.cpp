@@ -1,6 +1,6 @@
 // An autograd node that runs a block's forward again in backward, with its random numbers and casts of before.
 #include <lockstep/compat/libtorch.h>
-#include <lockstep/kernels/recompute.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ThreadLocalState.h>

@@ -1,17 +1,21 @@
-// CUDA graphs. Compiled only with CUDA.
+// CUDA graphs, and what replaces them where libtorch was built without CUDA.
+#include <lockstep/base/error.h>
 #include <lockstep/kernels/step_graph.h>
 
+#if LOCKSTEP_HAS_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cuda_runtime_api.h>
+#endif
 
 #include <memory>
 
 namespace lockstep::detail {
 
+#if LOCKSTEP_HAS_CUDA
 std::optional<std::string> why_no_graph(c10::Device device) {
   if (!device.is_cuda()) return "the parameters are on " + device.str() + ", and only CUDA devices record steps";
   return std::nullopt;
@@ -51,5 +55,17 @@ std::function<void()> record_graph(c10::Device device, const std::function<void(
   });
   return [graph] { graph->replay(); };
 }
+
+#else
+
+std::optional<std::string> why_no_graph(c10::Device) { return "this libtorch was built without CUDA"; }
+
+void on_side_stream(c10::Device, const std::function<void()>& work) { work(); }
+
+std::function<void()> record_graph(c10::Device device, const std::function<void()>&) {
+  fail(ErrorKind::unsupported, "graph", "{}", why_no_graph(device).value());
+}
+
+#endif
 
 }  // namespace lockstep::detail

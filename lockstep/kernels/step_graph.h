@@ -29,7 +29,7 @@ void on_side_stream(c10::Device device, const std::function<void()>& work);
 std::function<void()> record_graph(c10::Device device, const std::function<void()>& work);
 
 /// The values that change between two updates, as numbers on the device, so that the kernels can be recorded once
-/// (graphed_step.h).
+/// (mirrored/data_parallel.h).
 class RecordedUpdate {
  public:
   /// `optimizer` must have no reason against a fused update, must have been updated before, and must outlive this

@@ -1,5 +1,5 @@
 // Pre- and post-hooks of autograd's gradient accumulators, installed again when a leaf has a new accumulator.
-#include <lockstep/mirrored/gradient_hook.h>
+#include <lockstep/mirrored/reducer.h>
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>

@@ -1,8 +1,8 @@
 // The recording of a training step after three steps as written; if it fails, all steps run as written.
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/step_graph.h>
-#include <lockstep/mirrored/graphed_step.h>
+#include <lockstep/kernels/tuning.h>
+#include <lockstep/mirrored/data_parallel.h>
 
 #include <torch/torch.h>
 

@@ -1,10 +1,10 @@
 // Parameters moved into flat arenas, of which each rank updates its shard; an all_gather shares the updates.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/parameter_layout.h>
 #include <lockstep/mirrored/replica.h>
-#include <lockstep/mirrored/sharded_optimizer.h>
 
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// The gradient reducer of data parallel: it synchronizes one backward, called a round, from the first gradient to the
-// last reduction.
+// The gradient reducer of data parallel, and the hooks on gradients that tell it of their arrival. The reducer
+// synchronizes one backward, called a round, from the first gradient to the last reduction.
 //
 // A round begins with the first gradient of a backward and ends in a callback that autograd runs at the end of the
 // backward. Gradients are moved into their buckets when they arrive, and `.grad()` then stays there. Buckets are
@@ -20,7 +20,6 @@
 #pragma once
 
 #include <lockstep/mirrored/gradient_buckets.h>
-#include <lockstep/mirrored/gradient_hook.h>
 #include <lockstep/mirrored/replica.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 
@@ -33,6 +32,55 @@
 #include <vector>
 
 namespace lockstep::mirrored {
+
+// Hooks on the gradients of leaves, which stay in place when a leaf gets other memory.
+
+/// Callbacks before and after backward adds to `.grad()` of a leaf. That happens at most once in a backward, however
+/// often the leaf was used. Exceptions of a callback are thrown by `backward()`.
+struct GradientCallbacks {
+  std::function<void()> before;  ///< only when a gradient will be added; may be empty
+  /// `got_gradient` is false when the graph led to the leaf but produced no gradient.
+  std::function<void(bool got_gradient)> after;
+  /// Called when a gradient arrives at a leaf whose memory or dtype was replaced: must call follow() of all hooks.
+  std::function<void()> replaced;
+};
+
+/// Installs the callbacks on a leaf, as long as this object exists.
+class GradientHook {
+ public:
+  GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks);
+
+  /// Moves the callbacks to the leaf's current gradient accumulator. True when the accumulator has changed: autograd
+  /// makes a
+  /// new one when the leaf's memory or dtype is replaced, as torch::load and Module::to do.
+  bool follow();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  ///< the leaf's own hook has a weak reference to it
+};
+
+/// Calls `arrived` when a gradient is about to be added to a leaf, also to a leaf that does not require gradients yet,
+/// as long as this object exists.
+class ArrivalHook {
+ public:
+  ArrivalHook(const at::Tensor& leaf, std::function<void()> arrived);
+  ~ArrivalHook();
+  ArrivalHook(ArrivalHook&& other) noexcept = default;
+  ArrivalHook& operator=(ArrivalHook&&) = delete;
+  ArrivalHook(const ArrivalHook&) = delete;
+  ArrivalHook& operator=(const ArrivalHook&) = delete;
+
+ private:
+  at::Tensor leaf_;
+  unsigned position_ = 0;
+};
+
+/// Calls `finish` when the backward that runs in this thread ends without an exception; otherwise the copies of
+/// `finish` are destroyed without a call. To be called in a hook.
+void at_end_of_backward(std::function<void()> finish);
+
+// The reducer.
 
 /// The description of a module for a reducer.
 struct ReducedParameters {

@@ -2,7 +2,7 @@
 // all_gather: counts first, then padded ids and values, added up along the sum tree.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/reduction/sum_tree.h>
+#include <lockstep/comm/reduction/kernels.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 
 #include <fmt/ranges.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/kernels/recompute.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <torch/torch.h>
 

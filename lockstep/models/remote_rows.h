@@ -1,7 +1,7 @@
 // The rows of a ServedEmbedding that are not in the module.
 #pragma once
 
-#include <lockstep/models/served_embedding.h>
+#include <lockstep/models/layers.h>
 #include <lockstep/rows/sparse_rows.h>
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/models/layers.h>
 #include <lockstep/models/network.h>
-#include <lockstep/models/served_embedding.h>
 
 #include <torch/torch.h>
 

@@ -1,11 +1,11 @@
 // One thread for each worker over the shared rows. The thread that gets the last gradients of a step makes the update;
-// with asynchronous workers, each thread updates with the gradients of its worker.
+// with asynchronous workers, each thread updates with the gradients of its worker. And the subgroups of a job with
+// servers: one of all workers, and a pair for each worker and server.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/reduction/sum_tree.h>
+#include <lockstep/comm/reduction/kernels.h>
 #include <lockstep/parameter_servers/messages.h>
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/parameter_servers/wire.h>
-#include <lockstep/parameter_servers/worker_clocks.h>
 
 #include <fmt/ranges.h>
 
@@ -15,6 +15,7 @@
 #include <exception>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -330,6 +331,25 @@ class Serving {
 
 ServerReport serve(const std::vector<Group>& pairs, HeldRows& rows, const ServerOptions& options) {
   return Serving(pairs, rows, options).run();
+}
+
+Division divide(const Group& all, int servers) {
+  if (servers >= all.size()) {
+    fail(ErrorKind::config, "cluster.server_num",
+         "is {} and the job has {} processes, so that none would be a worker; start {} more, or fewer servers", servers,
+         all.size(), servers + 1 - all.size());
+  }
+  Division division{.workers = all.size() - servers, .servers = servers, .group = std::nullopt, .pairs = {}};
+  std::vector<int> workers(static_cast<std::size_t>(division.workers));
+  std::iota(workers.begin(), workers.end(), 0);
+  division.group = all.subgroup(workers);
+  for (int worker = 0; worker < division.workers; ++worker) {
+    for (int server = 0; server < servers; ++server) {
+      // Sequential, in the same order on all ranks.
+      if (auto pair = all.subgroup({worker, division.workers + server})) division.pairs.push_back(pair->unchecked());
+    }
+  }
+  return division;
 }
 
 }  // namespace lockstep::parameter_servers

@@ -1,12 +1,15 @@
 // A parameter server: it stores its rows of all tables, serves workers, and updates rows once it has the gradients of
-// all workers for a step.
+// all workers for a step. The division of a job's ranks into workers, which train, and such servers; and the progress
+// of the workers on a server.
 #pragma once
 
 #include <lockstep/comm/group.h>
 #include <lockstep/parameter_servers/server_rows.h>
 #include <lockstep/rows/row_rule.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -54,5 +57,60 @@ struct ServerReport {
 /// are then those after the last complete step. Error(timeout) names server, table, step, and the workers whose
 /// gradients are missing; Error(data) is of a malformed request.
 ServerReport serve(const std::vector<Group>& pairs, HeldRows& rows, const ServerOptions& options);
+
+/// The last ranks of a job are its servers: of W + S ranks, server s is rank W + s.
+struct Division {
+  int workers = 0;
+  int servers = 0;
+  /// Of the workers, in the order of their ranks; nullopt on servers.
+  std::optional<Group> group;
+  /// A group of two for each connection, worker first: on a worker by server, on a server by worker.
+  std::vector<Group> pairs;
+};
+
+/// Creates the groups of two for messages between servers and workers: shared memory on one host, else the backend of
+/// `all`. A collective of all ranks. Error(config) when no worker is left.
+Division divide(const Group& all, int servers);
+
+/// Not thread-safe.
+class WorkerClocks {
+ public:
+  /// All workers have completed `step` steps. A worker may be `most_ahead` steps ahead of the slowest unfinished
+  /// worker.
+  WorkerClocks(std::size_t workers, std::int64_t step, std::int64_t most_ahead)
+      : completed_(workers, step), finished_(workers), most_ahead_(most_ahead) {}
+
+  /// The gradients of this worker for its next step have arrived.
+  void complete_step(std::size_t worker) { ++completed_[worker]; }
+  /// The worker makes no further step, and no worker waits for it.
+  void finish(std::size_t worker) { finished_[worker] = true; }
+
+  /// Completed steps of one worker, and of the slowest of all.
+  std::int64_t of(std::size_t worker) const { return completed_[worker]; }
+  std::int64_t slowest() const { return *std::ranges::min_element(completed_); }
+
+  /// The workers that must make progress before a worker with `step` completed steps may begin the next step.
+  std::vector<std::size_t> awaited_to_begin(std::int64_t step) const {
+    std::vector<std::size_t> awaited;
+    for (std::size_t worker = 0; worker < completed_.size(); ++worker) {
+      if (!finished_[worker] && step - completed_[worker] > most_ahead_) awaited.push_back(worker);
+    }
+    return awaited;
+  }
+
+  /// The workers that have not completed `step` steps.
+  std::vector<std::size_t> behind(std::int64_t step) const {
+    std::vector<std::size_t> behind;
+    for (std::size_t worker = 0; worker < completed_.size(); ++worker) {
+      if (completed_[worker] < step) behind.push_back(worker);
+    }
+    return behind;
+  }
+
+ private:
+  std::vector<std::int64_t> completed_;
+  std::vector<bool> finished_;
+  std::int64_t most_ahead_;
+};
 
 }  // namespace lockstep::parameter_servers

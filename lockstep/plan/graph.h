@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/global/operator_strategy.h>
-#include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <cstddef>
 #include <limits>

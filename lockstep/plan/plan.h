@@ -1,7 +1,7 @@
 // A plan: the mesh, the placements of parameters and inputs, the predicted cost, and the alternatives. Pure.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cluster.h>
 #include <lockstep/plan/cost/simulate.h>
 

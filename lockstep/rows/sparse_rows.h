@@ -30,7 +30,7 @@ using UseRows = std::function<void(std::span<const std::int64_t> ids, float* val
 
 /// The sum over ranks of the rows of each id that any rank has, where a rank adds +0.0 for an id that it lacks: the
 /// result of a reduction of whole tables. The order is the binary tree over the ranks in which `left_of(n)` of n are on
-/// the left (comm/reduction/sum_tree.h). `divisor` is 1, or the number of ranks; each sum is divided by it at the end.
+/// the left (comm/reduction/kernels.h). `divisor` is 1, or the number of ranks; each sum is divided by it at the end.
 /// `use` gets the sums in the order of ids, in blocks that fit into the caches.
 void sum_blocks_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
                            const std::function<int(int)>& left_of, float divisor, const UseRows& use);

@@ -1,7 +1,7 @@
 // Balanced sampling: an order of samples with the classes in turn, from shuffled lists of each class.
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/samples/changed_dataset.h>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/prefetcher.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/dataset.h>
 

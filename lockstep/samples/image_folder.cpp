@@ -9,8 +9,13 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,24 +24,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct LabelledFile {
+struct PictureFile {
   std::string path;
-  std::int64_t label = 0;
+  std::optional<std::int64_t> label;
 };
 
-class ImageFolder final : public Dataset {
+class PictureFiles final : public Dataset {
  public:
-  ImageFolder(std::vector<LabelledFile> files, ClassList classes, const PictureOptions& options)
-      : files_(std::move(files)), classes_(std::move(classes)), options_(options) {}
+  /// `way_out`: how a user leaves out files that cannot be read.
+  PictureFiles(std::vector<PictureFile> files, ClassList classes, PictureOptions options, std::string_view way_out)
+      : files_(std::move(files)), classes_(std::move(classes)), options_(std::move(options)), way_out_(way_out) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
 
   Sample get(std::int64_t index, const Chance&) const override {
     const auto& [path, label] = files_[static_cast<std::size_t>(index)];
-    Sample sample{.tensors = {{kLabels, at::scalar_tensor(label, at::kLong)}}, .texts = {{kNames, path}}};
-    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(leaves_out_errors(), [&] {
-                             return data::read_picture(path, decoding_of(options_));
-                           })));
+    Sample sample{.tensors = {}, .texts = {{kNames, path}}};
+    if (label) sample.tensors.emplace(kLabels, at::scalar_tensor(*label, at::kLong));
+    const auto read = [&] { return data::read_picture(path, decoding_of(options_)); };
+    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(leaves_out_errors(), read, way_out_)));
     return sample;
   }
 
@@ -48,10 +54,19 @@ class ImageFolder final : public Dataset {
   bool leaves_out_errors() const override { return options_.on_error == "skip"; }
 
  private:
-  std::vector<LabelledFile> files_;
+  std::vector<PictureFile> files_;
   ClassList classes_;
   PictureOptions options_;
+  std::string_view way_out_;
 };
+
+std::shared_ptr<const Dataset> unlabelled(std::vector<std::string> names, bool skips) {
+  std::vector<PictureFile> files;
+  for (auto& name : names) files.push_back({std::move(name), std::nullopt});
+  PictureOptions options;
+  if (skips) options.on_error = "skip";
+  return std::make_shared<PictureFiles>(std::move(files), ClassList(), std::move(options), "--on-error skip");
+}
 
 /// The folders of classes. Error(config) naming `key` when there are none, or `folder` cannot be listed.
 std::vector<std::string> class_folders(const fs::path& folder, std::string_view key, data::CountedRemarks& remarks) {
@@ -89,7 +104,7 @@ std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& optio
   const ClassList classes(options.classes.empty() ? class_folders(train, "data.train", of_classes) : options.classes,
                           "data.classes");
   const auto folder = trains ? train : in_folder(options.root, options.eval);
-  std::vector<LabelledFile> files;
+  std::vector<PictureFile> files;
   data::BadItems bad(options.pictures.on_error == "skip", "folders of classes");
   const auto names = class_folders(folder, trains ? "data.train" : "data.eval", remarks);
   for (const auto& name : names) {
@@ -105,42 +120,11 @@ std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& optio
   bad.report(static_cast<std::int64_t>(names.size()));
   remarks.report(folder.string());
   std::vector<std::int64_t> labels;
-  for (const auto& file : files) labels.push_back(file.label);
-  return with_sampling(std::make_shared<ImageFolder>(std::move(files), classes, options.pictures), options.sampling,
-                       split, labels);
+  for (const auto& file : files) labels.push_back(*file.label);
+  return with_sampling(
+      std::make_shared<PictureFiles>(std::move(files), classes, options.pictures, "data.on_error=skip"),
+      options.sampling, split, labels);
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-class UnlabelledPictures final : public Dataset {
- public:
-  UnlabelledPictures(std::vector<std::string> files, bool skips) : files_(std::move(files)), skips_(skips) {}
-
-  std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
-
-  Sample get(std::int64_t index, const Chance&) const override {
-    const auto& file = files_[static_cast<std::size_t>(index)];
-    Sample sample;
-    sample.tensors.emplace(kPictures, to_tensor(data::read_or_name_way_out(
-                                          skips_, [&] { return data::read_picture(file, {}); }, "--on-error skip")));
-    sample.texts.emplace(kNames, file);
-    return sample;
-  }
-
-  Batch collate(std::vector<Sample> samples) const override { return collate_pictures(std::move(samples), {}); }
-  std::vector<std::pair<std::string, std::string>> known_as(std::int64_t index) const override {
-    return {{"file", files_[static_cast<std::size_t>(index)]}};
-  }
-  bool leaves_out_errors() const override { return skips_; }
-
- private:
-  std::vector<std::string> files_;
-  bool skips_;
-};
-
-}  // namespace
 
 std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const PictureFilesOptions& options) {
   std::vector<std::string> files;
@@ -165,12 +149,12 @@ std::shared_ptr<const Dataset> load_picture_files(const fs::path& path, const Pi
          passed_over > 0 ? "; it has folders, which --subfolders searches" : "");
   }
   if (passed_over > 0) log_warning("{}: {} folders in it are not searched (--subfolders)", path.string(), passed_over);
-  return std::make_shared<UnlabelledPictures>(std::move(files), options.skips);
+  return unlabelled(std::move(files), options.skips);
 }
 
 std::shared_ptr<const Dataset> listed_picture_files(std::vector<std::string> files, bool skips) {
   if (files.empty()) fail(ErrorKind::invalid_argument, "pictures", "the list of pictures is empty");
-  return std::make_shared<UnlabelledPictures>(std::move(files), skips);
+  return unlabelled(std::move(files), skips);
 }
 
 }  // namespace lockstep::samples

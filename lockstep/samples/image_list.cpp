@@ -4,8 +4,8 @@
 #include <lockstep/base/text.h>
 #include <lockstep/data/files/items.h>
 #include <lockstep/data/files/mapped_file.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/text_files.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 

@@ -3,9 +3,9 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
+#include <lockstep/samples/dataset.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
 
 #include <ATen/ATen.h>
 

@@ -1,7 +1,7 @@
 // Random access to shards that can only be read forwards: an index of windows, a cache of the last windows read, and an
 // order that shuffles windows, samples within them, and the shards' turns.
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/samples/dataset.h>
 
 #include <ATen/ATen.h>

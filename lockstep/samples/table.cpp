@@ -6,7 +6,7 @@
 #include <lockstep/data/files/mapped_file.h>
 #include <lockstep/data/files/reports.h>
 #include <lockstep/data/files/text_files.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>

@@ -4,7 +4,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/data/picture_plan.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/dataset.h>
 
 #include <functional>
 #include <memory>
@@ -31,7 +31,7 @@ struct TransformList {
 
 /// The list for pictures of any size, or for pictures in memory of the shape `stored`: these are tried on a black
 /// picture, so that wrong sizes and types are errors of the list. Messages about unknown arguments translate `words`;
-/// else as transformed() of transform.h.
+/// else as transformed() of dataset.h.
 TransformList read_transforms(const ConfigNode& list, std::string_view what, const ForeignWords& words,
                               const std::vector<TransformPart>& parts, bool with_random,
                               const std::optional<data::PictureShape>& stored);

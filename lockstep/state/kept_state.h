@@ -5,7 +5,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 #include <lockstep/state/resume.h>
 
 #include <ATen/core/Tensor.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 #include <lockstep/state/sharded/load.h>
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/base/files.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 #include <lockstep/state/safetensors_header.h>
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct RemoteTensor {
   std::function<at::Tensor(std::int64_t first, std::int64_t count)> read{};
 };
 
-/// sha256_of (named_tensors.h) of all of them together. Memory: one block.
+/// sha256_of (checkpoint.h) of all of them together. Memory: one block.
 std::string sha256_of(const NamedTensors& tensors, const std::vector<RemoteTensor>& distant);
 
 /// The file that save_safetensors would write of all of them together. Memory: one block.

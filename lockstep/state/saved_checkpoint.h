@@ -15,7 +15,7 @@
 //   "lockstep.sha256"     = SHA-256 of the record followed by sha256_of(tensors)
 #pragma once
 
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 #include <lockstep/state/sharded/index.h>
 #include <lockstep/state/sharded/load.h>
 

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/crypto.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // The tensors of any file, or folder, of weights.
 #pragma once
 
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 
 #include <filesystem>
 #include <map>

@@ -3,8 +3,8 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/train/resources/work_dir.h>
-#include <lockstep/train/run.h>
 #include <lockstep/train/session.h>
+#include <lockstep/train/trained_run.h>
 
 #include <vector>
 

@@ -6,9 +6,9 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/parameter_servers/division.h>
+#include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/train/callbacks/callback_list.h>
@@ -27,13 +27,13 @@
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/result.h>
-#include <lockstep/train/run.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/server_role.h>
 #include <lockstep/train/session.h>
+#include <lockstep/train/trained_run.h>
 
 #include <torch/torch.h>
 

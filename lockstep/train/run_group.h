@@ -4,7 +4,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/trained_run.h>
 #include <lockstep/world/world.h>
 
 #include <optional>

@@ -4,7 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
-#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/checkpoint/run_state.h>

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/parameter_servers/division.h>
+#include <lockstep/parameter_servers/server.h>
 #include <lockstep/parameter_servers/server_rows.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resolved_run.h>

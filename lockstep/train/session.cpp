@@ -4,7 +4,6 @@
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/comm/rejoin.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>

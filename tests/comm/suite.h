@@ -55,7 +55,7 @@ at::Tensor numbers(int rank, at::IntArrayRef shape, at::ScalarType dtype);
 /// What a reduction of numbers(0..size-1) gives, computed in one process.
 at::Tensor reduced_numbers(int size, at::IntArrayRef shape, at::ScalarType dtype, ReduceOp op);
 
-/// The sum of these, one for each rank, in the order that all backends keep (comm/reduction/sum_tree.h).
+/// The sum of these, one for each rank, in the order that all backends keep (comm/reduction/kernels.h).
 at::Tensor in_tree_order(const std::vector<at::Tensor>& tensors);
 
 /// Equal in dtype, shape and every bit.

@@ -1,8 +1,8 @@
 // Connecting without a port that is known in advance: rank 0 announces where it listens.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/comm/announcement.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/group.h>
 
 #include "comm/connecting.h"
 

@@ -2,7 +2,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
 

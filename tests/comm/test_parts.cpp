@@ -1,5 +1,5 @@
 // The parts that need no ranks: fingerprints, counts, settings, who is where.
-#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/hierarchy/plans.h>
 #include <lockstep/comm/meet/rendezvous.h>

@@ -1,6 +1,5 @@
 // Repeated rendezvous: in a file that other jobs have used, and one rendezvous after the other in one store.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
 

@@ -1,4 +1,4 @@
-// Sums have the bits of the tree over the ranks (comm/reduction/sum_tree.h) with every backend and every placement of
+// Sums have the bits of the tree over the ranks (comm/reduction/kernels.h) with every backend and every placement of
 // the ranks.
 #include "comm/suite.h"
 

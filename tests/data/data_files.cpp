@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <lockstep/data/format.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <unistd.h>
 #include <zlib.h>
 

@@ -1,8 +1,8 @@
 // Clicks in Criteo's format: made up, read, indexed; and the area under the ROC curve.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/criteo.h>
-#include <lockstep/data/random.h>
 #include <lockstep/data/roc_area.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/data/synthetic_criteo.h>
 
 #include <gtest/gtest.h>

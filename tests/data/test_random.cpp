@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <array>
 #include <set>

@@ -3,7 +3,6 @@
 
 #include <lockstep/doctor/checks.h>
 #include <lockstep/doctor/facts.h>
-#include <lockstep/doctor/report.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // value holds, decoding it as a picture throws an Error or gives a picture of the size that it says.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/lmdb.h>
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Whatever bytes are taken for a picture, decoding throws an Error or gives a picture of the size that it says.
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Whatever stands in a scheduler's state file, reading it throws an Error or gives a membership that is read back the
 // same.
 #include <lockstep/base/error.h>
-#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/state_writer.h>
 
 #include <cstddef>
 #include <cstdint>

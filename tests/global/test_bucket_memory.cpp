@@ -1,5 +1,5 @@
 // Gradients of one backward after the other travel in the same memory.
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/gradient_bucket.h>
 
 #include "support/ranks.h"

@@ -1,5 +1,5 @@
 // What is sent for well-known ways to divide a model is what must be sent, and no more.
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/picture_models.h>

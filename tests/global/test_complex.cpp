@@ -1,6 +1,5 @@
 // Complex numbers on a mesh: libtorch's lazy conj() and negative, which are bits on a tensor rather than numbers, and
 // sums of complex parts.
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include "every_placement.h"

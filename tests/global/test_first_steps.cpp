@@ -1,5 +1,4 @@
 // One way through the whole: tensors, operators, backward and an optimizer.
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include "support/ranks.h"

@@ -1,5 +1,5 @@
 // Gradients that are reduced while backward runs, where that could go wrong.
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/mesh_state.h>
 
 #include "placed.h"

@@ -1,7 +1,6 @@
 // What programs do with modules of global tensors beside training them: copies, files, printing, sparse layers; and
 // what is gathered where.
 #include <lockstep/base/error.h>
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/mesh_state.h>
 

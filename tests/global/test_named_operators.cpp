@@ -1,7 +1,7 @@
 // Strategies of operators while a model runs: its numbers stay those of one device, and its operators are divided as
 // the strategies say.
 #include <lockstep/global/dispatch/named_operators.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/models/gpt.h>
 

@@ -1,8 +1,7 @@
 // The device of parts: everything on a mesh is made there, and what comes from elsewhere is moved. libtorch's meta
 // device stands in for one that this machine lacks: its operators know sizes and devices alone, and refuse tensors of
 // others.
-#include <lockstep/global/dispatch/registration.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/factories.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>

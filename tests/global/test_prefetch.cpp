@@ -1,7 +1,7 @@
 // Parameters that are divided (ZeRO stage 3) are gathered before they are needed, a bounded number at a time, and the
 // numbers stay the same to the last bit.
 #include <lockstep/global/dispatch/prefetch.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/models/picture_models.h>
 
 #include "support/ranks.h"

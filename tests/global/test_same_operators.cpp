@@ -1,7 +1,6 @@
 // Ranks that do not call the same operators get an error that says who called what; nobody waits for ever.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include "base/expect_error.h"

@@ -1,6 +1,5 @@
 #include "trained_model.h"
 
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // A model that is trained on one device and on a mesh, to compare.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include <torch/torch.h>

@@ -1,8 +1,8 @@
 // The updates that are a few kernels, against libtorch's own step(). They exist for CPUs as well, where the recorded
 // form is called directly, as `update` itself takes them on devices only.
 #include <lockstep/compat/fused_updates.h>
-#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/step_graph.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <torch/torch.h>
 

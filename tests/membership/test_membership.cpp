@@ -2,7 +2,7 @@
 #include <lockstep/membership/admission.h>
 #include <lockstep/membership/decisions.h>
 #include <lockstep/membership/membership.h>
-#include <lockstep/membership/service/saved_state.h>
+#include <lockstep/membership/service/state_writer.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // The service as a state machine: cases that simulated lives (tests/simulation/) and reviews found, each as a short
 // script.
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/service/state_writer.h>
 #include <lockstep/membership/session/session.h>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include "mirrored/on_every_backend.h"
 
 #include <lockstep/base/error.h>
-#include <lockstep/mirrored/graphed_step.h>
+#include <lockstep/mirrored/data_parallel.h>
 
 namespace lockstep::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/mirrored/data_parallel.h>
 
 namespace lockstep::test {
 namespace {

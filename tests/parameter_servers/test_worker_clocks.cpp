@@ -1,5 +1,5 @@
 // How far ahead of each other workers may be.
-#include <lockstep/parameter_servers/worker_clocks.h>
+#include <lockstep/parameter_servers/server.h>
 
 #include <gtest/gtest.h>
 

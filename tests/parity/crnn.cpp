@@ -5,7 +5,7 @@
 #include <apps/ocr/recognition/crnn.h>
 #include <apps/ocr/recognition/ctc.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>
 

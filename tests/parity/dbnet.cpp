@@ -10,7 +10,7 @@
 #include <apps/ocr/detection/text_labels.h>
 #include <apps/ocr/detection/word_tensors.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>
 

@@ -8,7 +8,6 @@
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/optimizer/schedule.h>
-#include <lockstep/train/weights.h>
 
 #include "parity/jobs.h"
 

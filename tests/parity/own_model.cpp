@@ -4,7 +4,7 @@
 // Started as often as there are ranks, with torchrun's environment. The run leaves its files in system.work_dir.
 #include <lockstep/lockstep.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>
 

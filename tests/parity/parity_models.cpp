@@ -4,7 +4,7 @@
 //   parity_models load JOB          writes the weights that the job's model has after loading the job's
 //   parity_models gradients JOB     one forward and backward of the job's model; writes all that came of it
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include "parity/jobs.h"
 

@@ -5,10 +5,10 @@
 // whose labels are the result NAME.labels. `seed_of` names a step, whose seed is the result NAME.seed.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
+#include <lockstep/samples/dataset.h>
 #include <lockstep/samples/picture_steps.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
 

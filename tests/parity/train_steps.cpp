@@ -7,7 +7,6 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include "parity/jobs.h"
 #include "parity/odd_models.h"

@@ -1,7 +1,6 @@
 // The exact search against trying everything.
 #include <lockstep/plan/cost/program.h>
 #include <lockstep/plan/search/exact.h>
-#include <lockstep/plan/search/tables.h>
 
 #include "example_graphs.h"
 

@@ -1,7 +1,7 @@
 // Random operations, erased boxes and mixed batches of pictures, and the warning about values that nothing scales.
 #include <lockstep/base/config.h>
 #include <lockstep/data/files/reports.h>
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/dataset.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

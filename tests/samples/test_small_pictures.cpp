@@ -1,6 +1,6 @@
 // What transforms do to small pictures in memory, compiled and step by step.
 #include <gtest/gtest.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <fmt/ranges.h>
 

@@ -1,7 +1,7 @@
 // Lists of transforms: reading them, their random numbers, their order.
 #include <lockstep/base/config.h>
+#include <lockstep/samples/dataset.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_LIVES = 200_000  # for one mistake; not a time, so that a slow machine finds as much as a fast one
 
 DECISIONS, ADMISSION = "membership/decisions.cpp", "membership/admission.cpp"
-MEMBERSHIP, SAVED = "membership/membership.cpp", "membership/service/saved_state.cpp"
+MEMBERSHIP, SAVED = "membership/membership.cpp", "membership/service/state_writer.cpp"
 SERVICE, SESSION = "membership/service/service.cpp", "membership/session/session.cpp"
 NODES, NODE = "cluster/elastic/node_service.cpp", "cluster/elastic/node_session.cpp"
 RULES, SAVED_JOB = "cluster/elastic/decide.cpp", "cluster/elastic/saved_job.cpp"

@@ -1,8 +1,8 @@
 // The parts of a simulated life: what was drawn for it, its processes, its connections, and its model of training.
 #pragma once
 
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/service/state_writer.h>
 #include <lockstep/membership/session/session.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Whole runs on data from disk, by YAML alone: the same on any number of ranks.
 #include <lockstep/base/config.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/evaluation/evaluate_run.h>

@@ -1,5 +1,5 @@
 // Activation checkpointing: the same gradients with it as without, and no activations between forward and backward.
-#include <lockstep/kernels/recompute.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 // Activation checkpointing in runs: the same bits with it as without.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/trained_run.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -8,7 +8,6 @@
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/safetensors_header.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,6 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 #include <apps/ocr/detection/dbnet.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/models/residual_stage.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/models/layers.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <fmt/format.h>
 

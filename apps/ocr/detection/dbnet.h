@@ -3,7 +3,7 @@
 
 #include <apps/ocr/detection/mobilenet_v3.h>
 #include <lockstep/base/config.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // Outlines of words, texts beside them and contact sheets, drawn with OpenCV.
 #include <apps/ocr/detection/draw_words.h>
 
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <opencv2/imgproc.hpp>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <apps/ocr/detection/find_boxes.h>
-#include <lockstep/train/reports.h>
+#include <lockstep/train/callback.h>
 
 #include <string>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <apps/ocr/detection/word_tensors.h>
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 #include <lockstep/samples/pictures.h>
 
 #include <ATen/ATen.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 

@@ -9,7 +9,7 @@
 #include <apps/ocr/reading/word_reader.h>
 #include <lockstep/base/error.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/train/work_pool.h>
+#include <lockstep/train/task.h>
 
 #include <torch/torch.h>
 

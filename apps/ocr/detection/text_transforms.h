@@ -1,7 +1,7 @@
 // The transforms of photographs with words, as parts that a configuration names.
 #pragma once
 
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/dataset.h>
 
 #include <vector>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 // The residual network of CRNN.
 #include <apps/ocr/recognition/crnn.h>
-#include <lockstep/models/residual_stage.h>
+#include <lockstep/models/layers.h>
 
 namespace lockstep::ocr {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstdint>
 #include <filesystem>

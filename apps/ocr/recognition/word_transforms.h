@@ -1,7 +1,7 @@
 // Transforms of pictures of words.
 #pragma once
 
-#include <lockstep/samples/transform.h>
+#include <lockstep/samples/dataset.h>
 
 #include <vector>
 

@@ -1,10 +1,13 @@
-// A group of ranks that communicate: a value handle, cheap to copy.
+// A group of ranks that communicate: a value handle, cheap to copy; the ways to connect one; and recovery after the
+// loss of ranks.
 #pragma once
 
+#include <lockstep/base/error.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +46,7 @@ struct GroupOptions {
   /// `cluster.config_file_path` (LOCKSTEP_CLUSTER_CONFIG), with or without a scheduler. The same on all ranks. Backend
   /// "tls" implies it. Overridden by LOCKSTEP_ENCRYPT=0|1.
   bool encrypt = false;
-  /// The program calls rejoin() when ranks are lost (comm/rejoin.h): its launcher may replace them in place, as a
+  /// The program calls rejoin() when ranks are lost (see below): its launcher may replace them in place, as a
   /// scheduler with recovery does. The same on all ranks.
   bool rejoins = false;
   /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
@@ -139,5 +142,72 @@ void completed_step(const Group& group, std::int64_t step) noexcept;
 
 /// Records one more backward pass whose gradients were all reduced. DataParallel calls it.
 void completed_backward(const Group& group) noexcept;
+
+// The announcement of rank 0's address, for programs whose processes already have a way to send each other short texts.
+
+/// Functions that carry a short text from rank 0 to all other ranks. The thread that connects calls them, and what they
+/// throw ends the call of connect().
+struct Announcement {
+  /// Called on rank 0 once it listens: makes the text known to the other ranks. Called again only if ranks were lost
+  /// during the rendezvous; the last text counts.
+  std::function<void(const std::string& text)> publish;
+  /// Called on the other ranks: waits for the text. The function has a time limit of its own.
+  std::function<std::string()> await;
+  /// Called repeatedly on rank 0 while it waits for the other ranks, which get an error if it throws. May be empty.
+  std::function<void()> give_up{};
+};
+
+/// Connects to the other ranks of `world` without a port that is known in advance: rank 0 listens on a free one, and
+/// `announcement` carries its address. Of `world`, the rank and the size are used, and local_size where all ranks are
+/// on this host; LOCKSTEP_SOCKET_IFNAME names the network interface of rank 0. Several such groups may exist at a time.
+/// Each is a job of its own: its failure does not end the others. Environment and errors: those of connect().
+Group connect(const World& world, const Announcement& announcement, const GroupOptions& options = {});
+
+// Recovery of a job after the loss of ranks: the other ranks keep their processes and memory, and form a new group with
+// the ranks that replace the lost ones.
+//
+//     GroupOptions options;
+//     options.rejoins = true;
+//     std::optional<Group> group = lockstep::init(options);
+//     while (group) {
+//       std::string why;
+//       try {
+//         const LossWatch watch(*group);
+//         ... work ...; break;
+//       } catch (const Error& error) {
+//         if (!can_rejoin(*group) || !is_loss(error)) throw;
+//         why = error.what();
+//       }
+//       // Outside of the catch, after all objects that use the group are destroyed.
+//       group = rejoin(std::move(*group), why);
+//     }
+
+/// Whether lost ranks of this job are replaced: by a scheduler with recovery (MS_ENABLE_RECOVERY=1), or by `lockstep
+/// run` where the group was made with GroupOptions::rejoins.
+bool can_rejoin(const Group& group);
+
+/// Whether an error was caused by the loss of other ranks, so that this rank may continue in the next generation (the
+/// group formed after the replacement).
+bool is_loss(const Error& error);
+
+/// Releases `group`, which must be the last handle to any group of the job, waits until the lost ranks are replaced,
+/// and returns the group of all ranks in the next generation; this process keeps its rank. nullopt when the job was
+/// completed meanwhile: some rank had exited successfully, and nothing is left to do. Errors: peer_lost when no
+/// replacement joined in time, environment when the scheduler rejects this worker; those of connect().
+std::optional<Group> rejoin(Group group, const std::string& reason);
+
+/// While it exists, collectives that this rank waits for fail as soon as the scheduler reports that they cannot
+/// succeed; without it a rank detects only local signs: processes that end, connections that break. Without a scheduler
+/// it does nothing. Must be destroyed before the last handle to the group.
+class LossWatch {
+ public:
+  explicit LossWatch(const Group& group);
+  LossWatch(const LossWatch&) = delete;
+  LossWatch& operator=(const LossWatch&) = delete;
+  ~LossWatch();
+
+ private:
+  Group group_;
+};
 
 }  // namespace lockstep

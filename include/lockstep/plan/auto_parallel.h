@@ -1,7 +1,6 @@
 // Automatic parallelization: distributes a program for one device over many, without placements written by hand.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include <cstdint>

@@ -19,12 +19,12 @@
 //   }
 #pragma once
 
+#include <lockstep/train/callback.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
-#include <lockstep/train/run.h>
 #include <lockstep/train/task.h>
+#include <lockstep/train/trained_run.h>
 #include <lockstep/world/world.h>
 
 #include <filesystem>

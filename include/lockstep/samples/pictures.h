@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/samples/dataset.h>
 
@@ -95,7 +94,7 @@ void describe(ConfigFields& fields, ImageFolderOptions& options);
 /// other files are counted in the log. nullptr for the test split without a folder.
 ///
 /// Error(config) naming the key for a folder that is missing or has no class; Error(data) for a class without pictures
-/// and a folder of evaluation that is not a class. `get` throws Error(data) naming the file (data/files/picture.h).
+/// and a folder of evaluation that is not a class. `get` throws Error(data) naming the file (data/pictures.h).
 std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& options, data::Split split);
 
 struct ImageListOptions {

@@ -1,19 +1,35 @@
-// Sharded checkpoints of global tensors: each rank writes its shards, and they can be loaded with any mesh, placements
-// and world size.
+// Named tensors, the form in which states are saved, compared and sent; and sharded checkpoints of global tensors: each
+// rank writes its shards, and they can be loaded with any mesh, placements and world size.
 //
 //     save_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 8 ranks, a mesh {2, 4}
 //     load_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 3 ranks, any placements
 //
 // The folder holds index.json and safetensors files (docs/global.md). Ranks without access to rank 0's folder send
 // their shards to a rank with access; to load, all ranks need access to the same folder. Not thread-safe beside other
-// collectives of the mesh. `lockstep checkpoint` inspects such a folder, merges it into one file, or reshards it.
+// collectives of the mesh, or other uses of the tensors. `lockstep checkpoint` inspects such a folder, merges it into
+// one file, or reshards it.
 #pragma once
 
-#include <lockstep/state/named_tensors.h>
-
 #include <filesystem>
+#include <map>
+#include <string>
+
+namespace at {
+class Tensor;
+}
 
 namespace lockstep::state {
+
+/// Ordered by name, byte by byte. Tensors of any shape and dtype; copies share their memory.
+using NamedTensors = std::map<std::string, at::Tensor, std::less<>>;
+
+/// Texts that are saved beside tensors.
+using SavedMetadata = std::map<std::string, std::string, std::less<>>;
+
+/// SHA-256 in hexadecimal over the tensors in the order of their names. Each adds the line "<name> <dtype>
+/// [<d0>,<d1>,...]\n" (dtype as libtorch prints it, e.g. "Float") and then its elements, row major, in this machine's
+/// byte order. A collective when global tensors are among them.
+std::string sha256_of(const NamedTensors& tensors);
 
 /// Writes global tensors of one mesh. Ordinary tensors may be among them (a step counter, a buffer): they must be equal
 /// on all ranks. Values on several ranks are written once: each of these ranks writes a part. Partial tensors are

@@ -15,10 +15,9 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/data/pictures.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/dataset.h>
-#include <lockstep/samples/transform.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/resolved_run.h>

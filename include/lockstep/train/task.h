@@ -1,19 +1,25 @@
-// Tasks: the computation of a model on a batch, and its measurements. Metrics are separate parts.
+// Tasks: the computation of a model on a batch, and its measurements. Metrics are separate parts. And threads that work
+// for a task meanwhile.
 #pragma once
 
 #include <lockstep/base/config.h>
 #include <lockstep/samples/dataset.h>
-#include <lockstep/train/reports.h>
+#include <lockstep/train/callback.h>
 
 #include <ATen/core/Tensor.h>
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -288,5 +294,34 @@ std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::
 /// The metrics of a list in a configuration, such as `[accuracy, top_k: {k: 5}]`. Error(config) with the place in the
 /// file for unknown names and arguments.
 std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts);
+
+/// A few threads that work for another thread, which continues meanwhile: for example on measurements of a task, until
+/// Task::late_sums(). For use by one thread. Its destructor waits for running tasks, and drops the rest.
+class WorkPool {
+ public:
+  /// Without threads, the caller runs each task at once.
+  explicit WorkPool(int threads);
+  ~WorkPool();
+  WorkPool(const WorkPool&) = delete;
+  WorkPool& operator=(const WorkPool&) = delete;
+
+  /// Waits while the queue has four times as many tasks as threads, so that their memory stays bounded.
+  void add(std::function<void()> work);
+
+  /// Waits until all tasks have ended. Throws the first exception that a task threw since the last wait.
+  void wait();
+
+ private:
+  void run();
+
+  const std::size_t most_waiting_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  int working_ = 0;
+  bool ends_ = false;
+  std::exception_ptr error_;
+  std::vector<std::jthread> threads_;  // last: they use the members above
+};
 
 }  // namespace lockstep::train

@@ -1,4 +1,5 @@
-// A trained model in a program: the model of a run's configuration with weights from a file, which predicts samples.
+// The result of a whole training run, and a trained model in a program: the model of a run's configuration with weights
+// from a file, which predicts samples.
 //
 //   const lockstep::train::TrainedRun run("out/config.yaml", "out/model.safetensors");
 //   lockstep::samples::Sample sample;
@@ -7,12 +8,17 @@
 #pragma once
 
 #include <lockstep/samples/dataset.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/resolved_run.h>
 #include <lockstep/train/task.h>
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +54,31 @@ class TrainedRun {
   samples::Transform transform_;
   std::shared_ptr<torch::nn::Module> model_;
   std::shared_ptr<Task> task_;
+};
+
+class StopSignals;
+
+/// The same on every rank.
+struct RunResult {
+  std::optional<Evaluation> evaluation;  ///< of the final weights; none without data to evaluate on
+  std::vector<Evaluation> evaluations;   ///< all evaluations of the run, in order
+  double samples_per_s = 0;              ///< training samples of all ranks divided by the time spent in steps
+  std::string params_sha256;             ///< SHA-256 of the final weights: see params_sha256() in named_tensors.h
+  int world_size = 1;
+  std::int64_t global_batch_size = 0;  ///< samples of all ranks in one batch
+  std::int64_t steps = 0;              ///< optimizer steps, including earlier parts of a resumed run
+  std::int64_t skipped_steps = 0;      ///< those of them whose gradients overflowed (loss_scaler)
+  std::int64_t epochs = 0;             ///< complete epochs
+  double seconds = 0;     ///< time spent in steps and their callbacks, including earlier parts of a resumed run
+  std::string stopped{};  ///< why a callback stopped the run; empty: no callback did
+  std::string backend;
+  std::string device;
+  NamedTensors weights{};  ///< parameters and buffers at the end; they share memory with the model where it is whole
+  /// The signal that ended the run early (SIGTERM where only other ranks got one): the newest checkpoint holds
+  /// the completed steps, and there is no evaluation, no hash and no result.json.
+  std::optional<int> ended_by = std::nullopt;
+  /// Set after such a signal: as long as a copy of this pointer exists, further signals are only recorded.
+  std::shared_ptr<StopSignals> signals = nullptr;
 };
 
 }  // namespace lockstep::train

@@ -2,13 +2,11 @@
 #include <lockstep/comm/doctor/examine_job.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/meet/open_store.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/doctor/checks.h>
 #include <lockstep/doctor/links.h>
 #include <lockstep/doctor/probe.h>
-#include <lockstep/doctor/wait_limit.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>

@@ -3,10 +3,10 @@
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/devices.h>
 #include <lockstep/comm/doctor/examine_job.h>
-#include <lockstep/comm/group_settings.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/doctor/probe.h>
+#include <lockstep/version.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ Facts own_facts(const FactsRequest& request, OpensPort opens_port) {
   facts.host = self.host;
   facts.identity = self.host_identity;
   facts.way_in = request.way_in;
-  facts.lockstep = LOCKSTEP_VERSION;
+  facts.lockstep = version();
   facts.libtorch = TORCH_VERSION;
   probe_machine(facts, environment);
   facts.names.push_back(probe_name(facts.host, wait_limit));

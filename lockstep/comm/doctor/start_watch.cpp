@@ -3,8 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/comm/doctor/examine_job.h>
-#include <lockstep/comm/doctor/start_watch.h>
-#include <lockstep/doctor/report.h>
+#include <lockstep/doctor/checks.h>
 
 #include <cmath>
 #include <exception>

@@ -1,8 +1,7 @@
 // The hierarchy backend: shared memory between the ranks of a host, tcp or mpi between hosts. Bytes cross the network
-// once for each host and not once for each rank. plans.h defines the paths of the data, pipeline.h the order.
+// once for each host and not once for each rank. plans.h defines the paths of the data and their order.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/hierarchy/pipeline.h>
 #include <lockstep/comm/hierarchy/plans.h>
 
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
 // Queues of operations by engine: under a lock, every test or wait advances the steps of all pending operations.
-#include <lockstep/comm/hierarchy/pipeline.h>
+#include <lockstep/comm/hierarchy/plans.h>
 
 #include <lockstep/comm/progress.h>
 

@@ -8,7 +8,7 @@
 //   NAME/left           the number of ranks that have left
 #include <lockstep/base/error.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/meet/open_store.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 //
 //   rendezvous              the number of opened rendezvous
 //   rendezvous_N/...         the keys of the N-th; its outcome ends it for ranks that arrive later
-#include <lockstep/comm/meet/open_store.h>
 
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>

@@ -5,7 +5,6 @@
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/device/lane.h>
-#include <lockstep/comm/device/watch.h>
 #include <lockstep/comm/nccl/communicator.h>
 #include <lockstep/comm/work_states.h>
 

@@ -5,7 +5,6 @@
 // could otherwise be the copy that the linker keeps for the whole program. So it uses no library code at all. Multiply
 // and add must not be contracted into one instruction here (-ffp-contract=off), or the sets would round differently.
 #include <lockstep/comm/reduction/kernel_table.h>
-#include <lockstep/comm/reduction/order.h>
 
 #include <cstdint>
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <lockstep/comm/reduction/kernel_table.h>
-#include <lockstep/comm/reduction/sum_tree.h>
+#include <lockstep/comm/reduction/kernels.h>
 
 #include <array>
 #include <cstddef>

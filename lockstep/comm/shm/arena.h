@@ -4,7 +4,7 @@
 
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/shm/endpoint.h>
-#include <lockstep/comm/shm/memory.h>
+#include <lockstep/comm/shm/segment.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Messages through one ring buffer for each pair of ranks: framed, in pieces, and buffered when no receive waits.
-#include <lockstep/comm/shm/memory.h>
 #include <lockstep/comm/shm/point_to_point.h>
+#include <lockstep/comm/shm/segment.h>
 #include <lockstep/comm/shm/spin_then_sleep.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/shm/memory.h>
 #include <lockstep/comm/shm/segment.h>
 #include <lockstep/comm/shm/socket.h>
 

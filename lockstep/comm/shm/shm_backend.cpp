@@ -7,7 +7,6 @@
 #include <lockstep/comm/shm/arena.h>
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/rendezvous.h>
-#include <lockstep/comm/shm/sliced_all_reduce.h>
 #include <lockstep/comm/shm/transfer.h>
 #include <lockstep/comm/tensor_reduction.h>
 

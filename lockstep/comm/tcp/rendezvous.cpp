@@ -1,12 +1,12 @@
 // The poll loop that connects all pairs of ranks. Order: addresses, attempts, accepts, handshakes, checks.
-#include <lockstep/comm/tcp/rendezvous.h>
+#include <lockstep/comm/tcp/links.h>
 
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/refusal_log.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/comm/tcp/handshake.h>
+#include <lockstep/comm/tcp/stream.h>
 
 #include <fmt/format.h>
 #include <linux/tcp.h>

@@ -2,7 +2,6 @@
 // no rank's call does.
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/tcp/links.h>
-#include <lockstep/comm/tcp/rendezvous.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>

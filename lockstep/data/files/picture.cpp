@@ -5,8 +5,8 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/utf8.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/picture_formats.h>
+#include <lockstep/data/pictures.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,8 @@
-// The decoders behind picture.h, one for each format and library, and the EXIF orientation: the position of the camera.
+// The decoders behind data/pictures.h, one for each format and library, and the EXIF orientation: the position of the
+// camera.
 #pragma once
 
-#include <lockstep/data/files/picture.h>
+#include <lockstep/data/pictures.h>
 
 #include <cstddef>
 #include <cstdint>

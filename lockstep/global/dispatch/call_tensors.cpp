@@ -1,5 +1,5 @@
 // Tensor arguments of a boxed call, taken and replaced by position, and result shapes by meta kernel or by rule.
-#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/op_info.h>
 
 #include <ATen/ATen.h>
 

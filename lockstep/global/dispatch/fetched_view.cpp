@@ -2,8 +2,8 @@
 #include <lockstep/global/dispatch/fetched_view.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/kernels.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/local/local_call.h>
 #include <lockstep/global/placement.h>

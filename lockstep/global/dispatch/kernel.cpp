@@ -3,11 +3,10 @@
 #include <lockstep/global/dispatch/kernels.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/named_operators.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/operator_scope.h>
-#include <lockstep/global/dispatch/parts.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/local/local_call.h>

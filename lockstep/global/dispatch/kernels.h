@@ -1,16 +1,19 @@
 // The kernels of operators on global tensors: that of all operators, and those of operators that need more: lists of
-// tensors, products with leading dimensions, copies that differ in a view. And the recorder of a mesh, to which
-// operators go that are recorded instead of executed.
+// tensors, products with leading dimensions, copies that differ in a view; their registration with libtorch, and their
+// mixed precision. What lies between global tensors and this rank's parts: the inputs of a call, redistributed to the
+// placements that a plan needs, and its results as global tensors, or in the caller's tensors. And the recorder of a
+// mesh, to which operators go that are recorded instead of executed.
 #pragma once
 
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/plan.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <vector>
 
 namespace lockstep::global {
@@ -49,5 +52,32 @@ class Recorder {
   virtual void record(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
                       const torch::jit::Stack& arguments, torch::jit::Stack& results) = 0;
 };
+
+/// The mesh of the global tensors among the inputs, or the ambient mesh if there are none. Error(invalid_argument) that
+/// names the argument when meshes differ, or when an ordinary tensor is mixed in (zero-dimensional tensors are
+/// allowed).
+std::shared_ptr<MeshState> mesh_of_call(const c10::OperatorHandle& op, const OpInfo& info,
+                                        const std::vector<TensorArgument>& inputs);
+
+/// One local tensor for each input. If a partial input must be reduced, the tensor itself becomes the reduced one
+/// (unless other tensors share its memory), so that the next operator need not reduce it again.
+std::vector<at::Tensor> local_inputs(const Plan& plan, const std::vector<TensorArgument>& inputs, MeshState& mesh);
+
+/// Assigns `local`, with placements `sharding`, to the caller's tensor. The tensor keeps its placements, unless nothing
+/// was ever written to it, or it was partial and no other tensor shares its memory.
+void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding);
+
+/// Converts `results` to the results for the caller: global tensors, lists of them, or plain values. `own` are the
+/// arguments of the call.
+torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std::shared_ptr<MeshState>& mesh,
+                                 torch::jit::Stack results, const torch::jit::Stack& own);
+
+/// Registers the kernel for all operators; once for each process, at the first mesh. Thread-safe.
+void register_kernels();
+
+/// Casts the inputs of matrix products and convolutions of global tensors to `dtype` on this thread, and those of
+/// losses and other operators that need the precision to float32; nullopt: casts nothing, as at the start. The lists
+/// are those of libtorch's autocast on the CPU.
+void set_autocast(std::optional<c10::ScalarType> dtype);
 
 }  // namespace lockstep::global

@@ -1,7 +1,7 @@
 // Module, parameter mark and operator number in a few bits of each tensor, from which a call's module is found.
 #include <lockstep/global/dispatch/named_operators.h>
 
-#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/tensor_state.h>

@@ -1,7 +1,6 @@
 // The schema of an operator, read once: written arguments, views, out variants. The cache has a part for each thread.
 #include <lockstep/global/dispatch/op_info.h>
 
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>
 

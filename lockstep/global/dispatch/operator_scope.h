@@ -2,7 +2,6 @@
 // operators, they get an error in the next collective, instead of waiting for each other or computing with wrong parts.
 #pragma once
 
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/plan.h>
 

@@ -2,9 +2,9 @@
 // results that are wrapped as new global tensors or assigned to the caller's.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/fetched_view.h>
-#include <lockstep/global/dispatch/parts.h>
+#include <lockstep/global/dispatch/kernels.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/prefetch.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/global/redistribute.h>

@@ -2,7 +2,6 @@
 // the calls whose divided inputs are gathered, so that every rank computes the whole result.
 #pragma once
 
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/operator_strategy.h>

@@ -2,7 +2,6 @@
 // device of global tensors, the order of a backward's operators, and the kernels.
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/dispatch/kernels.h>
-#include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>

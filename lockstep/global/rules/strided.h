@@ -1,7 +1,7 @@
 // The analysis of strided views: the rows of each dimension of the base that a view contains. Pure.
 #pragma once
 
-#include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <optional>
 

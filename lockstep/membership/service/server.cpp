@@ -3,8 +3,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/membership/service/listener.h>
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/server.h>
+#include <lockstep/membership/service/state_writer.h>
 #include <lockstep/membership/service/status.h>
 
 #include <memory>

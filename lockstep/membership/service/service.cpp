@@ -2,8 +2,8 @@
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/membership/decisions.h>
-#include <lockstep/membership/service/saved_state.h>
 #include <lockstep/membership/service/service.h>
+#include <lockstep/membership/service/state_writer.h>
 
 #include <fmt/format.h>
 

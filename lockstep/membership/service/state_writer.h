@@ -1,6 +1,8 @@
-// The storage of a service's state (a file, etcd), from which another service continues, and the thread that writes to
-// it.
+// The state of a service, from which another service continues: as text, its storage (a file, etcd), and the thread
+// that writes to it.
 #pragma once
+
+#include <lockstep/membership/membership.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace lockstep::membership {
@@ -64,5 +67,13 @@ class StateWriter {
   bool failing_ = false;  ///< used only by the thread
   std::jthread thread_;   ///< last, because it uses all members above
 };
+
+/// The text form of a membership.
+std::string print_state(const Membership& membership);
+
+/// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were
+/// connected are expected to reconnect. Error(data) when the text is not a state, or is the state of another number of
+/// workers.
+void read_state(std::string_view text, Membership& membership, Time now);
 
 }  // namespace lockstep::membership

@@ -4,7 +4,7 @@
 
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/placement.h>
-#include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/rules/signature.h>
 #include <lockstep/plan/cluster.h>
 
 #include <cstddef>

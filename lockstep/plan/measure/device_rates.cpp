@@ -2,7 +2,6 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/device/devices.h>
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/measure/measure.h>

@@ -1,8 +1,8 @@
 // Training steps on a module's saved numbers in several layouts, with the same random numbers in each.
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/measure/measure.h>
 #include <lockstep/plan/run/measured_layouts.h>
-#include <lockstep/plan/trace/snapshot.h>
+#include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>
 

@@ -1,7 +1,6 @@
 // Measured comparison of several layouts of one module.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // The least sum of tables, by variable elimination.
-#include <lockstep/plan/search/tables.h>
+#include <lockstep/plan/search/exact.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,5 @@
 // The branch and bound search for the best layout on one mesh.
 #include <lockstep/plan/search/exact.h>
-#include <lockstep/plan/search/tables.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // among them. Pure.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/simulate.h>
 
 #include <map>

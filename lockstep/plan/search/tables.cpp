@@ -1,8 +1,8 @@
 // Tables of what the placements of parameters and inputs cost by themselves, of the costs of a program's steps, and
 // iteration over placements.
 #include <lockstep/plan/cost/cost_model.h>
-#include <lockstep/plan/cost/reductions.h>
-#include <lockstep/plan/search/tables.h>
+#include <lockstep/plan/cost/simulate.h>
+#include <lockstep/plan/search/exact.h>
 
 #include <algorithm>
 #include <map>

@@ -1,9 +1,7 @@
 // The recorder of operators on planning tensors, and the errors for operators that need values of tensors.
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/global/dispatch/op_info.h>
-#include <lockstep/global/dispatch/parts.h>
-#include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/mesh_state.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/plan/graph.h>

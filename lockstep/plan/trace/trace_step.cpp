@@ -3,12 +3,11 @@
 // And a fallback for an unused dispatch key that sends the factories of large tensors to a planning mesh without
 // memory.
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/named_operators.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/plan/graph.h>
-#include <lockstep/plan/trace/snapshot.h>
 #include <lockstep/plan/trace/step_recorder.h>
 #include <lockstep/plan/trace/trace_step.h>
 
@@ -271,5 +270,14 @@ WithoutMemory::WithoutMemory() {
 }
 
 WithoutMemory::~WithoutMemory() = default;
+
+at::Tensor snapshot(const at::Tensor& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(/*version_counter=*/0,
+                                                                          /*allow_tensor_metadata_change=*/true));
+}
+
+void become(const at::Tensor& tensor, const at::Tensor& other) {
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
+}
 
 }  // namespace lockstep::plan

@@ -71,4 +71,10 @@ class WithoutMemory {
   std::unique_ptr<State> state_;
 };
 
+/// A copy of the tensor object with the current content, which later changes of `tensor` do not affect.
+at::Tensor snapshot(const at::Tensor& tensor);
+
+/// Replaces the content of the tensor object by that of `other`, for all handles; its autograd state is kept.
+void become(const at::Tensor& tensor, const at::Tensor& other);
+
 }  // namespace lockstep::plan

@@ -5,7 +5,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/index.h>
 

@@ -1,6 +1,6 @@
 // The calls of a run's callbacks, sorted by priority, with unique names: points, state for checkpoints, error texts.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/callbacks/callback_points.h>
 

@@ -4,7 +4,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // classes, and the statistics of the table with which the run was trained.
 #pragma once
 
+#include <lockstep/train/callback.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
 
 #include <filesystem>

@@ -3,8 +3,8 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/state/resume.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
 
 #include <cstdint>

@@ -2,14 +2,13 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/weights_file.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/weight_differences.h>
 #include <lockstep/train/keys/parameter_names.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>

@@ -11,7 +11,7 @@
 #include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/run_data.h>
-#include <lockstep/train/work_pool.h>
+#include <lockstep/train/task.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/task.h>
 
 #include <filesystem>

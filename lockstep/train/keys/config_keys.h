@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/resolved_run.h>
-#include <lockstep/train/weights.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/world.h>
 

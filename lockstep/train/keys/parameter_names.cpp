@@ -1,7 +1,7 @@
 // Matches of patterns against names of parameters, with an error for a pattern that matches none; rename rules with *
 // as wildcard, matched from the left; the translation of MindSpore's names.
 #include <lockstep/base/nearest.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/train/keys/parameter_names.h>
 
 #include <fmt/ranges.h>

@@ -1,9 +1,9 @@
 // Names of parameters: patterns of model.freeze and optimizer.groups, and the conversion of names in a file of weights
-// (weights.h) to the model's names. Pure functions: thread-safe.
+// (named_tensors.h) to the model's names. Pure functions: thread-safe.
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/train/weights.h>
+#include <lockstep/train/named_tensors.h>
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-/// Whether `name` matches one of the patterns, whose rules are those of parallel.shard (global/distribute_module.h).
+/// Whether `name` matches one of the patterns, whose rules are those of parallel.shard (global/global_tensor.h).
 bool fits_any(std::string_view name, const std::vector<std::string>& patterns);
 
 /// Error(config) naming the first pattern that matches none of `names`, with the nearest name, or else the first names.

@@ -2,7 +2,7 @@
 // their conversion into constraints of the planner's search. Weightless modules such as ReLU become names of operators.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/plan/graph.h>
 #include <lockstep/train/keys/config_keys.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/samples/dataset.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/modes/forward.h>
-#include <lockstep/train/reports.h>
 
 #include <lockstep/comm/group.h>
 

@@ -2,7 +2,7 @@
 // And a walk over the autograd graph of a loss for leaves that are not parameters of the module.
 #include <lockstep/base/error.h>
 #include <lockstep/compat/libtorch.h>
-#include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/modes/forward.h>

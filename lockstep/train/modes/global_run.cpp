@@ -4,7 +4,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/prefetch.h>
-#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/tensors.h>

@@ -2,7 +2,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/text.h>
-#include <lockstep/global/module_plan.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/placement.h>
 #include <lockstep/train/modes/mesh_config.h>

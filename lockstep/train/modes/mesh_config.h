@@ -1,7 +1,7 @@
 // parallel.mesh and parallel.shard: the layout of a run in the global view.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/named_tensors.h>

@@ -2,12 +2,12 @@
 // under way while backward runs, and the reducer sends gradients meanwhile.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/tensors.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
@@ -18,7 +18,6 @@
 #include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/recovery/buffer_ring.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/served/table_rules.h>
 
 #include <torch/torch.h>

@@ -6,10 +6,10 @@
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/save.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/reports.h>
 #include <lockstep/train/resolved_run.h>
 #include <lockstep/train/served/served_tables.h>
 

@@ -1,6 +1,6 @@
 // A training step launched as a CUDA graph: the conditions that prevent recording, and a loss that the host reads only
 // at some steps.
-#include <lockstep/kernels/optimizer_update.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/served/served_tables.h>

@@ -1,7 +1,7 @@
 // Training steps that are recorded once as a CUDA graph (train.cuda_graph), and then launched as a whole.
 #pragma once
 
-#include <lockstep/mirrored/graphed_step.h>
+#include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/modes/updater.h>
 

@@ -1,6 +1,5 @@
 // The construction of a run's model: seed, module, device, memory format, frozen parameters, recomputation, weights.
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/recompute.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/trace_step.h>
@@ -10,12 +9,12 @@
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
-#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 
@@ -59,7 +58,7 @@ void recompute_blocks(const torch::nn::Module& module, const std::vector<std::st
   if (names.empty()) {
     fail(ErrorKind::config, "config",
          "parallel.recompute: the model has no blocks that can be computed again; remove the key, or derive the blocks "
-         "of your own model from lockstep::Recomputable (lockstep/kernels/recompute.h)");
+         "of your own model from lockstep::Recomputable (lockstep/kernels/tuning.h)");
   }
   require_matches(patterns, names, "parallel.recompute");
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -2,7 +2,7 @@
 // inputs of a batch become placements by name.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/operator_strategy.h>
 #include <lockstep/train/modes/strategies.h>
 
 #include <fmt/format.h>

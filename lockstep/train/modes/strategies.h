@@ -2,7 +2,7 @@
 // operators.
 #pragma once
 
-#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/operator_strategy.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/modes/mesh_config.h>

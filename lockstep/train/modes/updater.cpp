@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/kernels/optimizer_update.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/training_step.h>

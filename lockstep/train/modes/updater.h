@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
-#include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/recovery/shard_backup.h>

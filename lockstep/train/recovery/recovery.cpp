@@ -1,7 +1,7 @@
 // The recovery loop of a rank: run, keep state after a loss of ranks, rejoin, agree on a state in memory, run again.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/train/recovery/recovery.h>
 
 #include <ATen/core/Tensor.h>

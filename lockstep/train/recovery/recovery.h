@@ -5,7 +5,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/train/output/console.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/trained_run.h>
 
 #include <functional>
 #include <optional>

@@ -5,7 +5,7 @@
 // all ranks have shared their shards: a step that a rank did not share before it was lost is undone.
 #pragma once
 
-#include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/resume.h>
 #include <lockstep/state/sharded/save.h>

@@ -2,7 +2,7 @@
 // the rules for system.device: enough CUDA devices for the ranks of a host, and the choice between CPU and CUDA.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/train/resources/runtime.h>
 

@@ -1,5 +1,5 @@
 // A thread pool with a bounded queue; wait() rethrows the first exception of a task.
-#include <lockstep/train/work_pool.h>
+#include <lockstep/train/task.h>
 
 #include <utility>
 

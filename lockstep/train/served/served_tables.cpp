@@ -2,7 +2,7 @@
 // tables and slices pushed after a step, values fetched back.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/keys/parameter_names.h>

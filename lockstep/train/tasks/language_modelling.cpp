@@ -1,7 +1,7 @@
 // The language modelling task over token windows: cross entropy, perplexity, decoding of a sample; draws of the next
 // token: temperature, then the most likely ones by number (top_k) or by sum (top_p).
 #include <lockstep/base/error.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>

@@ -1,7 +1,6 @@
 // The watch over operations on a device: what counts as a failure, and what follows from it. Its operations are said to
 // begin and to be complete by the test.
 #include <lockstep/comm/device/lane.h>
-#include <lockstep/comm/device/watch.h>
 
 #include "comm/suite.h"
 

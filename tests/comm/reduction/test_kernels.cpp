@@ -174,7 +174,7 @@ TEST(Kernels, BoolIsAnyOrAll) {
   }
 }
 
-// The tree over inputs[first], ..., written as its definition in comm/reduction/sum_tree.h reads.
+// The tree over inputs[first], ..., written as its definition in comm/reduction/kernels.h reads.
 float tree_sum(const std::vector<std::vector<float>>& inputs, std::size_t first, std::size_t count, std::size_t i) {
   if (count == 1) return inputs[first][i];
   std::size_t left = 1;

@@ -1,6 +1,5 @@
 #include "comm/shm/thread_ranks.h"
 
-#include <lockstep/comm/shm/sliced_all_reduce.h>
 #include <lockstep/comm/shm/transfer.h>
 
 #include <gtest/gtest.h>

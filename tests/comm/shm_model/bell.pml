@@ -1,4 +1,4 @@
-/* lockstep/comm/shm/bell.cpp: nobody sleeps on after what it waits for was published.
+/* lockstep/comm/shm/spin_then_sleep.cpp: nobody sleeps on after what it waits for was published.
  *
  * Sleeps have no time limit here, so a wake that is lost shows as a deadlock. Steps are sequentially consistent; in the
  * code the order follows from both sides using read-modify-write operations on the same word of bits.

@@ -1,4 +1,4 @@
-/* lockstep/comm/shm/collective.cpp and sliced_all_reduce.cpp, in place: buckets in shared memory, several under way at once.
+/* lockstep/comm/shm/collective.cpp and transfer.cpp, in place: buckets in shared memory, several under way at once.
  *
  * A bucket has a part on each rank and a slice for each rank. A rank fills its part, enters, reduces its slice of all
  * parts once all ranks have entered, and may use its part again once all ranks have done their share. In which order

@@ -1,4 +1,4 @@
-/* lockstep/comm/shm/sliced_all_reduce.cpp through staging: chunks, few buffers, three counters.
+/* lockstep/comm/shm/transfer.cpp (SlicedAllReduce) through staging: chunks, few buffers, three counters.
  *
  * Each rank stages its part of a chunk when everybody is done with what lay in the buffer, reduces its slice when all
  * have staged, and collects the others' slices when all have reduced. A rank does whichever of these it can, oldest

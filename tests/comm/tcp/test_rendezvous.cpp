@@ -1,6 +1,6 @@
 // The rendezvous of ranks that encrypt: who may take part, who may not, and what strangers can do.
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/comm/tcp/rendezvous.h>
+#include <lockstep/comm/tcp/links.h>
 #include <lockstep/net/tls_stream.h>
 
 #include "comm/suite.h"

@@ -1,9 +1,9 @@
 // CSV, lines and tokens.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/mapped_file.h>
-#include <lockstep/data/files/picture.h>
 #include <lockstep/data/files/text_files.h>
 #include <lockstep/data/files/token_file.h>
+#include <lockstep/data/pictures.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // Training steps on a device: updates in a few kernels, and steps recorded as graphs, against the plain ones.
 #include <lockstep/comm/collectives.h>
-#include <lockstep/kernels/optimizer_update.h>
-#include <lockstep/mirrored/graphed_step.h>
-#include <lockstep/mirrored/sharded_optimizer.h>
+#include <lockstep/kernels/tuning.h>
+#include <lockstep/mirrored/data_parallel.h>
 
 #include "support/devices.h"
 #include "support/ranks.h"

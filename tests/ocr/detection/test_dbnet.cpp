@@ -6,7 +6,6 @@
 #include <lockstep/models/picture_models.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include <torch/torch.h>
 

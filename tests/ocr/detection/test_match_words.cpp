@@ -1,7 +1,7 @@
 // ICDAR's metric: cases by hand, and a matcher that is written down from the rules and counts pixels.
 #include <apps/ocr/detection/match_words.h>
 #include <gtest/gtest.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <algorithm>
 #include <vector>

@@ -4,9 +4,9 @@
 #include <apps/ocr/detection/word_tensors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
+#include <lockstep/samples/dataset.h>
 #include <lockstep/samples/pictures.h>
-#include <lockstep/samples/transform.h>
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 #include "ocr/detection/text_pictures.h"
 
-#include <lockstep/data/random.h>
+#include <lockstep/data/sampler.h>
 
 #include <fmt/format.h>
 

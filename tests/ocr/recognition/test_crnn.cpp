@@ -2,7 +2,6 @@
 #include <apps/ocr/recognition/crnn.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/weights.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/state/named_tensors.h>
+#include <lockstep/state/checkpoint.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
