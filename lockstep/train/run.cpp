@@ -11,8 +11,8 @@
 #include <lockstep/parameter_servers/division.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/train/callbacks/callback_list.h>
 #include <lockstep/train/callbacks/console_lines.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/configuration/same_settings.h>

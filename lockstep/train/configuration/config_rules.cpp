@@ -1,7 +1,7 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/train/callbacks/callback_list.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
