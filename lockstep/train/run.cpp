@@ -22,8 +22,6 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/run_files.h>
-#include <lockstep/train/output/tensorboard.h>
-#include <lockstep/train/recovery/recovery.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/result.h>
@@ -376,12 +374,8 @@ RunResult run_training(const ResolvedRun& given, const Program& parts, std::opti
   if (can_rejoin(*group)) return run_as_rank(config, parts, group);
   try {
     return run_as_rank(config, parts, group);
-  } catch (const c10::Error& error) {
-    group->abort(error.what_without_backtrace());
-    throw;
-  } catch (const std::exception& error) {
-    group->abort(error.what());
-    throw;
+  } catch (...) {
+    abort_and_rethrow(*group);
   }
 }
 

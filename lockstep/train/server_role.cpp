@@ -13,7 +13,6 @@
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/server_role.h>
 
 #include <torch/torch.h>

@@ -10,7 +10,7 @@
 #include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/tasks/chosen_metrics.h>

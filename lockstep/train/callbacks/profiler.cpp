@@ -7,7 +7,7 @@
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/callbacks/run_callbacks.h>
-#include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/viewers/trace_file.h>

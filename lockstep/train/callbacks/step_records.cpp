@@ -7,7 +7,6 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/run_files.h>
-#include <lockstep/train/output/tensorboard.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 

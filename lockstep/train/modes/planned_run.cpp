@@ -12,7 +12,7 @@
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
-#include <lockstep/train/served/table_rules.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>

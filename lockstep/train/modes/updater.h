@@ -4,8 +4,8 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/state/sharded/save.h>
+#include <lockstep/train/modes/rank_copies.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/recovery/shard_backup.h>
 
 #include <functional>
 #include <memory>
