@@ -1,7 +1,7 @@
 // `lockstep scheduler`: the rendezvous of the workers of a job without a launcher.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
-#include <lockstep/runner/scheduler_role.h>
+#include <lockstep/runner/run_program.h>
 
 #include <CLI/CLI.hpp>
 

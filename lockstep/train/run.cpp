@@ -14,8 +14,8 @@
 #include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_folder.h>
+#include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/run_model.h>

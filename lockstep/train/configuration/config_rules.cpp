@@ -5,7 +5,6 @@
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/parts.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/mirrored/graphed_step.h>
-#include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/updater.h>
 
 #include <optional>

@@ -6,7 +6,7 @@
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/tensors.h>
-#include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/updater.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
 
