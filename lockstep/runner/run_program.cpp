@@ -13,8 +13,8 @@
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/run_model.h>
+#include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/version.h>
 

@@ -11,7 +11,6 @@
 #include <lockstep/parameter_servers/division.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
@@ -20,6 +19,7 @@
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/run_files.h>
 #include <lockstep/train/resources/runtime.h>

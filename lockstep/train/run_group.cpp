@@ -9,7 +9,7 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/served/served_tables.h>

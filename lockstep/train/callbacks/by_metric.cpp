@@ -6,7 +6,8 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/train/callbacks/metric_choice.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/callbacks/by_metric.h>
 #include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/part_kinds.h>
@@ -20,8 +21,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -31,14 +36,8 @@ namespace {
        fmt::join(names, ", "), did_you_mean(metric, names));
 }
 
-}  // namespace
-
-void MetricChoice::require_possible(const ResolvedRun& config) const {
-  const auto names = value_names(config);
-  if (!names || std::ranges::any_of(*names, [this](const auto& name) { return fits(metric, name); })) return;
-  fail_without(metric, *names);
-}
-
+/// Error(config) naming the keys that would help, where the run has no data for evaluations: a callback that acts on
+/// evaluations would have no effect.
 void require_evaluations(const RunView& run, std::string_view callback) {
   if (run.evaluation_data() != nullptr) return;
   const auto& config = run.config();
@@ -54,6 +53,14 @@ void require_evaluations(const RunView& run, std::string_view callback) {
       ErrorKind::config, "callbacks.use",
       "{} acts on evaluations, and the run has no data for them, so that it would never act; give some{}, or remove it",
       callback, keys);
+}
+
+}  // namespace
+
+void MetricChoice::require_possible(const ResolvedRun& config) const {
+  const auto names = value_names(config);
+  if (!names || std::ranges::any_of(*names, [this](const auto& name) { return fits(metric, name); })) return;
+  fail_without(metric, *names);
 }
 
 bool MetricChoice::wants_max() const {

@@ -29,6 +29,12 @@ constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole r
 
 bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
 
+/// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
+bool is_about_rendezvous(std::string_view key) {
+  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
+  return key.starts_with("cluster.") || is_one_of(key, kNodes);
+}
+
 bool is_about_going_on(std::string_view key) { return key == "checkpoint.resume" || key == "checkpoint.allow_changes"; }
 
 /// The keys that run_settings() covers, perhaps together with others.
@@ -209,11 +215,6 @@ Settings all_settings(const ResolvedRun& config) {
   return settings;
 }
 
-bool is_about_rendezvous(std::string_view key) {
-  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
-  return key.starts_with("cluster.") || is_one_of(key, kNodes);
-}
-
 Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts) {
   ResolvedRun counted = config;
   const auto& mode = config.parallel.mode;
@@ -306,7 +307,7 @@ bool is_common(std::string_view key) {
                                                   "callbacks.progress",
                                                   "callbacks.console_ranks",
                                                   "parallel.start_timeout_s"};
-  return !is_about_rendezvous(key) && std::ranges::find(kOwn, key) == kOwn.end();
+  return !is_about_rendezvous(key) && !is_one_of(key, kOwn);
 }
 
 std::string value_in(const Settings& settings, const std::string& key) {

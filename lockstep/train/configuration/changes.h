@@ -37,9 +37,6 @@ struct RunFacts {
 /// Every key of a configuration, "section.name", with its value as YAML.
 Settings all_settings(const ResolvedRun& config);
 
-/// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
-bool is_about_rendezvous(std::string_view key);
-
 /// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
 /// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
 Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts);

@@ -8,7 +8,6 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/data/files/reports.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/evaluation/evaluate_run.h>

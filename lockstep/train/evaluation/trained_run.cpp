@@ -50,11 +50,6 @@ std::vector<std::string> measured_overrides(const std::optional<std::filesystem:
   return all;
 }
 
-ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                                 const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
-  return load_run_config(path, measured_overrides(path, overrides, weights, average), std::move(parts));
-}
-
 ResolvedRun without_training(ResolvedRun config) {
   if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
   if (config.optimizer.lr == 0) config.optimizer.lr = 1;
@@ -63,7 +58,7 @@ ResolvedRun without_training(ResolvedRun config) {
 
 TrainedRun::TrainedRun(const std::filesystem::path& config, const std::string& weights,
                        std::shared_ptr<const Parts> parts)
-    : config_(load_measured_config(config, {}, weights, std::move(parts))),
+    : config_(load_run_config(config, measured_overrides(config, {}, weights), std::move(parts))),
       transform_(transforms_of(config_, data::Split::test).steps) {
   const auto program = configured_program(config_);
   model_ = program.model();

@@ -4,7 +4,6 @@
 #include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,10 +18,6 @@ namespace lockstep::train {
 std::vector<std::string> measured_overrides(const std::optional<std::filesystem::path>& path,
                                             std::span<const std::string> overrides, const std::string& weights,
                                             bool average = false);
-
-/// load_run_config() with these parts and overrides.
-ResolvedRun load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                                 const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
 
 /// The same run as one that does not train, so that neither the length of the training nor a learning rate is missing.
 ResolvedRun without_training(ResolvedRun config);

@@ -17,6 +17,16 @@
 namespace lockstep::train {
 namespace {
 
+void adapt_1d_key(ConfigFields& fields, bool& adapt_1d) {
+  fields.field("adapt_1d", adapt_1d, anything(),
+               "false: parameters of one dimension are updated without the trust ratio");
+}
+
+/// `ratio`, and 1 where one of the norms is 0. All have one element; nothing is read on the host.
+at::Tensor ratio_or_1(const at::Tensor& ratio, const at::Tensor& norm, const at::Tensor& other) {
+  return at::where((norm > 0).logical_and(other > 0), ratio, at::ones_like(ratio));
+}
+
 struct LarsOptions : torch::optim::OptimizerCloneableOptions<LarsOptions>, ScaledRate {
   double lr = 0.1;
   double momentum = 0.9;
