@@ -11,7 +11,7 @@
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/evaluation/trained_run.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/resources/work_dir.h>

@@ -9,7 +9,6 @@
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
-#include <lockstep/train/evaluation/trained_run.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
 

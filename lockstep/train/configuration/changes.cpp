@@ -1,5 +1,5 @@
-// The classification of changed settings of a resumed run: fixed, shaping the result, or only shown; error texts.
-// And the settings that all ranks of a run must have alike.
+// The classification of changed settings of a resumed run (fixed, shaping the result, or only shown), with error texts;
+// and the settings that all ranks of a run must have alike.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>

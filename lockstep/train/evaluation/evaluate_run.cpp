@@ -11,7 +11,6 @@
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
-#include <lockstep/train/evaluation/trained_run.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/run_model.h>

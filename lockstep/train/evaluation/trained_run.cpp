@@ -3,7 +3,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/evaluation/trained_run.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>

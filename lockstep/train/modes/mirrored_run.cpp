@@ -13,7 +13,6 @@
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/rank_copies.h>
-#include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/modes/updater.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/optimizer/parameter_groups.h>

@@ -1,6 +1,6 @@
 // The training step: forward and backward of each batch, one vote, the reduction of gradients, overflow check, update.
-// Votes are numbers at the beginning of one tensor.
-// And the factory that chooses between the global and the mirrored run, with a rank's share of the data for each.
+// Votes are numbers at the beginning of one tensor. And the factory that chooses between the global and the mirrored
+// run, with a rank's share of the data for each.
 #include <lockstep/base/error.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/parallel_run.h>

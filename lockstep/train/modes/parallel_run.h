@@ -93,7 +93,7 @@ struct StepSums {
   double items = 0;
 };
 
-/// What differs in a step between the views: mirrored_run.cpp, global_run.cpp and recorded_step.h.
+/// What differs in a step between the views: mirrored_run.cpp, global_run.cpp and updater.h (recorded steps).
 class StepView {
  public:
   virtual ~StepView() = default;

@@ -1,5 +1,5 @@
-// Copies for recovery of what differs between ranks: the next rank keeps them in case a rank is lost. Buffers are sent
-// to it, and the updates of a sharded optimizer are repeated by it.
+// Copies for recovery of what differs between ranks: the next rank keeps them in case a rank is lost. It gets the
+// buffers, and repeats the updates of a shard of the optimizer.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
