@@ -47,8 +47,8 @@ folders_of() {
 declare -A inner_floors=(
   [state]="tensors recovery_choice safetensors_header; safetensors; pth sharded; saved_checkpoint; checkpoint_folder;
     resume; kept_state weights_file"
-  [train]="keys viewers named_tensors task; plugins resources stop_signals; tasks; checkpoint; output;
-    optimizer recovery run_lock; served; modes; callbacks; configuration parts; server_role; run_group session;
+  [train]="keys viewers task; plugins resources stop_signals; tasks; checkpoint; output;
+    optimizer run_lock; served; modes; callbacks; configuration parts; server_role; run_group session;
     session_begin session_view result; run; evaluation"
 )
 

@@ -12,8 +12,8 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_run.h>
+#include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resolved_run.h>
 

@@ -1,5 +1,6 @@
 // `lockstep scheduler` and `lockstep status`: the rendezvous of the workers of a job without a launcher, and the state
 // of a job, from its scheduler or from the launcher that runs its service.
+#include <fmt/format.h>
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_reader.h>
 #include <lockstep/base/environment.h>
@@ -9,13 +10,11 @@
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/tls_contexts.h>
-#include <lockstep/runner/scheduler_role.h>
+#include <lockstep/runner/run_program.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/resolved_run.h>
 #include <lockstep/world/cluster_settings.h>
-
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -5,13 +5,12 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/data/files/reports.h>
 #include <lockstep/runner/measure.h>
-#include <lockstep/runner/prediction_lines.h>
+#include <lockstep/runner/predictions.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/evaluation/given_samples.h>
-#include <lockstep/train/evaluation/measured_config.h>
+#include <lockstep/train/evaluation/evaluate_run.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/resources/work_dir.h>
@@ -179,8 +178,8 @@ bool has_prompts(const PredictArguments& arguments) {
 
 std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& arguments, const train::ResolvedRun& config,
                                                    int ranks) {
-  std::vector<train::Prompt> prompts;
-  for (const auto& text : arguments.prompts) prompts.push_back(train::prompt_of(text));
+  std::vector<Prompt> prompts;
+  for (const auto& text : arguments.prompts) prompts.push_back(prompt_of(text));
   if (!arguments.prompts_from.empty()) {
     const bool is_json = arguments.prompts_from.ends_with(".jsonl");
     int number = 0;
@@ -188,13 +187,13 @@ std::shared_ptr<const samples::Dataset> prompts_of(const PredictArguments& argum
       ++number;
       if (line.empty()) continue;
       try {
-        prompts.push_back(train::prompt_in(line, is_json));
+        prompts.push_back(prompt_in(line, is_json));
       } catch (const Error& error) {
         throw Error(ErrorKind::invalid_argument, "--prompts", error.message(), {arguments.prompts_from, number});
       }
     }
   }
-  return train::given_prompts(config, std::move(prompts));
+  return given_prompts(config, std::move(prompts));
 }
 
 /// The data set that the command line names; nullptr: it names none, and the configuration's data is used.
@@ -204,8 +203,8 @@ std::shared_ptr<const samples::Dataset> named_samples(const PredictArguments& ar
   if (!has_images(arguments)) return nullptr;
   const bool skips = skips_errors(arguments, config);
   const auto list = arguments.images == "-" ? arguments.images : arguments.images_from;
-  if (!list.empty()) return train::listed_pictures(config, lines_from(list, "--images-from", ranks), skips);
-  return train::given_pictures(config, arguments.images, {.subfolders = arguments.subfolders, .skips = skips});
+  if (!list.empty()) return listed_pictures(config, lines_from(list, "--images-from", ranks), skips);
+  return given_pictures(config, arguments.images, {.subfolders = arguments.subfolders, .skips = skips});
 }
 
 /// The samples that the command line names define the model's input, so no training data is needed. But a plan

@@ -1,12 +1,15 @@
-// The role of a training program's process, from its command line, its configuration and its environment.
+// The role of a training program's process, from its command line, its configuration and its environment: a rank, a
+// dry run, or the scheduler of a job.
 #pragma once
 
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/program.h>
+#include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/start.h>
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::runner {
@@ -33,5 +36,11 @@ void just_train(Trainer& trainer);
 /// the program is needed. Throws the errors of the action.
 int run_program(const train::ResolvedRun& config, std::function<train::Program()> make, const ProgramStart& start,
                 const TrainerAction& act = just_train);
+
+/// Whether this process must be a scheduler: MS_ROLE or cluster.role sets it, and no other launcher is named.
+bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
+
+/// Runs the scheduler until the job ends. Returns an exit code.
+int run_scheduler(const ClusterOptions& options);
 
 }  // namespace lockstep::runner

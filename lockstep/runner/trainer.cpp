@@ -6,11 +6,9 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/runner/run_program.h>
-#include <lockstep/runner/scheduler_role.h>
 #include <lockstep/runner/trainer.h>
+#include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
-#include <lockstep/train/evaluation/measured_config.h>
-#include <lockstep/train/keys/key_places.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
 

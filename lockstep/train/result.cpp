@@ -6,9 +6,9 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/train/result.h>
 #include <lockstep/train/served/served_tables.h>
 

@@ -11,19 +11,17 @@
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/sharded/load.h>
-#include <lockstep/train/callbacks/callback_list.h>
-#include <lockstep/train/callbacks/console_lines.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_folder.h>
+#include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/read_config.h>
-#include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/run_files.h>
-#include <lockstep/train/output/tensorboard.h>
-#include <lockstep/train/recovery/recovery.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/result.h>
@@ -376,12 +374,8 @@ RunResult run_training(const ResolvedRun& given, const Program& parts, std::opti
   if (can_rejoin(*group)) return run_as_rank(config, parts, group);
   try {
     return run_as_rank(config, parts, group);
-  } catch (const c10::Error& error) {
-    group->abort(error.what_without_backtrace());
-    throw;
-  } catch (const std::exception& error) {
-    group->abort(error.what());
-    throw;
+  } catch (...) {
+    abort_and_rethrow(*group);
   }
 }
 

@@ -1,23 +1,26 @@
-// The connection of a run's group from the configuration, with checks of world and devices, and the run's plan.
+// The connection of a run's group from the configuration, with checks of world and devices, and the run's plan; and the
+// recovery loop of a rank: run, keep state after a loss of ranks, rejoin, agree on a state in memory, run again.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/server_role.h>
 
 #include <ATen/core/Tensor.h>
-
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <utility>
 
 namespace lockstep::train {
@@ -93,6 +96,53 @@ ResolvedRun planned(const ResolvedRun& config, const Program& program, const Gro
   tell(console, run.text);
   for (const auto& remark : run.remarks) tell(console, remark);
   return std::move(run.config);
+}
+
+void abort_and_rethrow(Group& group) {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    group.abort(error.what_without_backtrace());
+    throw;
+  } catch (const std::exception& error) {
+    group.abort(error.what());
+    throw;
+  }
+}
+
+std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
+  auto agreed = state::agree_on_state(kept.state, group);
+  if (!agreed.point && !agreed.reason.empty()) {
+    const auto words = fmt::format("{}, the newest checkpoint is used instead", agreed.reason);
+    log_warning("{}", words);
+    tell(console, words);
+  }
+  return std::move(agreed.point);
+}
+
+RunResult run_with_recovery(std::optional<Group>& group, const std::function<RunResult(const Group&, Kept&)>& part) {
+  Kept kept;
+  for (;;) {
+    std::string reason;
+    try {
+      const LossWatch watch(*group);
+      return part(*group, kept);
+    } catch (const Error& error) {
+      if (!is_loss(error)) abort_and_rethrow(*group);
+      reason = error.what();
+    } catch (...) {
+      abort_and_rethrow(*group);
+    }
+    // The signal ends this process at once: while the rank waits for other ranks, which may never join, no code would
+    // read the signal.
+    if (kept.signal) std::raise(*std::exchange(kept.signal, std::nullopt));
+    log_warning("ranks were lost; this one keeps its state and waits for those that take their places: {}", reason);
+    Group lost = std::move(*group);
+    group.reset();
+    group = rejoin(std::move(lost), reason);
+    if (!group && kept.result) return *kept.result;
+    if (!group) fail(ErrorKind::peer_lost, "train", "the job was completed without this rank ({})", reason);
+  }
 }
 
 }  // namespace lockstep::train

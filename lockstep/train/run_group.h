@@ -1,12 +1,16 @@
-// The group of a run: its connection, and the training of a run in it. Collectives.
+// The group of a run: its connection, the training of a run in it, and the recovery of the run in the same processes
+// after some of its ranks were lost (docs/surviving.md). Collectives.
 #pragma once
 
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/state/kept_state.h>
 #include <lockstep/train/output/console.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/trained_run.h>
 #include <lockstep/world/world.h>
 
+#include <functional>
 #include <optional>
 
 namespace lockstep::train {
@@ -37,5 +41,25 @@ bool has_console(const ResolvedRun& config, const World& world);
 
 /// In mode auto, the configuration from the planner; the planner's output is printed on the console.
 ResolvedRun planned(const ResolvedRun& config, const Program& program, const Group& group, Console& console);
+
+/// Ends the other ranks of the group with the current exception as the reason, and rethrows it. For catch blocks.
+[[noreturn]] void abort_and_rethrow(Group& group);
+
+/// The state that a rank keeps while it has no group.
+struct Kept {
+  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< not triggered yet
+  std::optional<KeptState> state;                                                   ///< see Session::salvage
+  std::optional<int> signal;        ///< a stop signal that arrived before the group was lost
+  std::optional<RunResult> result;  ///< the result, if this rank reached the end before the other ranks
+};
+
+/// Compares all ranks' states, and sends the most advanced one to all ranks (also in `kept`). nullopt, with an empty
+/// `kept`, when there is no valid state: the checkpoint is used next. A collective.
+std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console);
+
+/// Calls `part` with the group; and again with the group of the next generation, which replaces `group`, each time that
+/// it fails because ranks were lost. `group` is empty if the job was completed meanwhile. Other errors end the run in
+/// this process: the other ranks continue without it.
+RunResult run_with_recovery(std::optional<Group>& group, const std::function<RunResult(const Group&, Kept&)>& part);
 
 }  // namespace lockstep::train

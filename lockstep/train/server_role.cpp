@@ -8,12 +8,11 @@
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/configuration/same_settings.h>
+#include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/server_role.h>
 
 #include <torch/torch.h>

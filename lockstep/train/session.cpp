@@ -6,7 +6,6 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/configuration/changes.h>
-#include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>

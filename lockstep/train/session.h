@@ -4,7 +4,7 @@
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/train/callbacks/callback_points.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/forward.h>

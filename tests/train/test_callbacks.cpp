@@ -1,6 +1,6 @@
 // What people and files get to see: lines, bar, metrics, curve.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/callbacks/console_lines.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/run_files.h>
 

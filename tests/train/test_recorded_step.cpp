@@ -1,5 +1,5 @@
 // train.cuda_graph where nothing can be recorded: which runs, what they say, and that they go on as without.
-#include <lockstep/train/modes/recorded_step.h>
+#include <lockstep/train/modes/updater.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

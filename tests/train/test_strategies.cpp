@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/strategies.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What TensorBoardLog leaves, over the parts of a run that was stopped and resumed.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/output/tensorboard.h>
+#include <lockstep/train/output/run_files.h>
 
 #include <gtest/gtest.h>
 

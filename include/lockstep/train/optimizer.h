@@ -43,7 +43,7 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam, ftrl: the rows of sparse gradients only (rows/row_rule.h in the
 ///   source has the formulas); an entry of optimizer.groups may name another of them
 ///   with a factory: its result; optimizer.groups and no_decay have no effect
-///   lars, lamb, muon: the papers' (train/optimizer/lars.cpp, lamb.cpp, muon.cpp in the source have the formulas); they
+///   lars, lamb, muon: the papers' (train/optimizer/layerwise.cpp and muon.cpp in the source have the formulas); they
 ///                   need whole parameters, which may be global tensors
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ResolvedRun& run, const NamedParameters& parameters);
 

@@ -5,7 +5,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 #include <lockstep/train/viewers/trace_file.h>
@@ -241,11 +242,8 @@ class Profiler final : public Callback {
 }  // namespace
 
 void add_profiler(Parts& parts) {
-  parts.callbacks.push_back(
-      {.name = "profiler",
-       .doc = "draws some steps and their collectives on all ranks as trace.json",
-       .options = PartOptions::of(ProfilerOptions{}),
-       .make = [](const PartOptions& options) { return std::make_unique<Profiler>(options.as<ProfilerOptions>()); }});
+  parts.callbacks.push_back(callback_part<Profiler>(
+      "profiler", "draws some steps and their collectives on all ranks as trace.json", ProfilerOptions{}));
 }
 
 }  // namespace lockstep::train

@@ -5,6 +5,7 @@
 #include <lockstep/models/remote_rows.h>
 #include <lockstep/state/safetensors.h>
 #include <lockstep/state/saved_checkpoint.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/parts.h>
 
@@ -103,13 +104,9 @@ class WeightAverage final : public Callback {
 }  // namespace
 
 void add_weight_average(Parts& parts) {
-  parts.callbacks.push_back(
-      {.name = kAverageCallback,
-       .doc = "an exponential moving average of the weights, evaluated and left as ema.safetensors",
-       .options = PartOptions::of(WeightAverageOptions{}),
-       .make = [](const PartOptions& options) {
-         return std::make_unique<WeightAverage>(options.as<WeightAverageOptions>());
-       }});
+  parts.callbacks.push_back(callback_part<WeightAverage>(
+      kAverageCallback, "an exponential moving average of the weights, evaluated and left as ema.safetensors",
+      WeightAverageOptions{}));
 }
 
 }  // namespace lockstep::train

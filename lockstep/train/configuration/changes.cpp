@@ -1,19 +1,25 @@
-// The classification of changed settings of a resumed run: fixed, shaping the result, or only shown; error texts.
+// The classification of changed settings of a resumed run (fixed, shaping the result, or only shown), with error texts;
+// and the settings that all ranks of a run must have alike.
 #include <lockstep/base/config.h>
 #include <lockstep/base/config_reader.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/yaml_text.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/mesh_config.h>
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 
 namespace lockstep::train {
 namespace {
@@ -22,6 +28,12 @@ constexpr std::string_view kMode = "parallel.mode", kServerSection = "parallel.s
 constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole run";
 
 bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
+
+/// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
+bool is_about_rendezvous(std::string_view key) {
+  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
+  return key.starts_with("cluster.") || is_one_of(key, kNodes);
+}
 
 bool is_about_going_on(std::string_view key) { return key == "checkpoint.resume" || key == "checkpoint.allow_changes"; }
 
@@ -203,11 +215,6 @@ Settings all_settings(const ResolvedRun& config) {
   return settings;
 }
 
-bool is_about_rendezvous(std::string_view key) {
-  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
-  return key.starts_with("cluster.") || is_one_of(key, kNodes);
-}
-
 Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts) {
   ResolvedRun counted = config;
   const auto& mode = config.parallel.mode;
@@ -285,5 +292,68 @@ void require_allowed(const std::vector<Change>& changes, const ResolvedRun& conf
 }
 
 void check_allowed_changes(const ResolvedRun& config) { allowed_changes(config); }
+
+namespace {
+
+bool is_common(std::string_view key) {
+  constexpr std::array<std::string_view, 11> kOwn{"system.work_dir",
+                                                  "system.device",
+                                                  "system.threads",
+                                                  "system.log_level",
+                                                  "data.root",
+                                                  "data.workers",
+                                                  "checkpoint.folder",
+                                                  "model.weights",
+                                                  "callbacks.progress",
+                                                  "callbacks.console_ranks",
+                                                  "parallel.start_timeout_s"};
+  return !is_about_rendezvous(key) && !is_one_of(key, kOwn);
+}
+
+std::string value_in(const Settings& settings, const std::string& key) {
+  constexpr std::size_t kMostShown = 100;
+  const auto found = settings.find(key);
+  return found == settings.end() ? "nothing" : cut_text(found->second, kMostShown);
+}
+
+/// "system.seed is 1 there and 0 on rank 0, ..."; empty where nothing differs.
+std::string differences(const Settings& own, const Settings& of_rank_0) {
+  std::string text;
+  const auto compare = [&](const std::string& key) {
+    text += fmt::format("{}{} is {} there and {} on rank 0", text.empty() ? "" : ", ", key, value_in(own, key),
+                        value_in(of_rank_0, key));
+  };
+  for (const auto& [key, value] : own) {
+    const auto other = of_rank_0.find(key);
+    if (other == of_rank_0.end() || other->second != value) compare(key);
+  }
+  for (const auto& [key, value] : of_rank_0) {
+    if (!own.contains(key)) compare(key);
+  }
+  return text;
+}
+
+}  // namespace
+
+Settings common_settings(const ResolvedRun& config) {
+  Settings common = all_settings(config);
+  std::erase_if(common, [](const auto& each) { return !is_common(each.first); });
+  return common;
+}
+
+Settings require_same_settings(Settings own, const Group& group) {
+  if (group.size() == 1) return own;
+  const auto text = nlohmann::json(own).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto of_rank_0 = share_text(text, group);
+  const auto found = text == of_rank_0 ? "" : differences(own, nlohmann::json::parse(of_rank_0).get<Settings>());
+  const auto by_rank = gather_texts(found, group);
+  const auto first = std::ranges::find_if(by_rank, [](const std::string& each) { return !each.empty(); });
+  if (first == by_rank.end()) return own;
+  const auto others = std::count_if(first + 1, by_rank.end(), [](const std::string& each) { return !each.empty(); });
+  fail(ErrorKind::config, "config",
+       "rank {} does not have the settings of rank 0: {}{}. All ranks need one configuration: the same file with the "
+       "same keys on the command line, and the same data, on every host",
+       first - by_rank.begin(), *first, others > 0 ? fmt::format(" ({} more ranks differ from rank 0)", others) : "");
+}
 
 }  // namespace lockstep::train

@@ -1,6 +1,8 @@
-// The differences between a run and the run that it continues, and which of them are allowed.
+// The differences between settings: of a run and the run that it continues, and which of them are allowed; and of the
+// ranks of a run, before anything depends on them.
 #pragma once
 
+#include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/resolved_run.h>
 
@@ -35,9 +37,6 @@ struct RunFacts {
 /// Every key of a configuration, "section.name", with its value as YAML.
 Settings all_settings(const ResolvedRun& config);
 
-/// Whether a key belongs to the rendezvous of a job: addresses and files that may differ between processes.
-bool is_about_rendezvous(std::string_view key);
-
 /// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
 /// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
 Settings recorded_configuration(const ResolvedRun& config, const RunFacts& facts);
@@ -59,5 +58,13 @@ void check_allowed_changes(const ResolvedRun& config);
 std::string describe(const Change& change);
 
 bool shapes_result(const std::vector<Change>& changes);
+
+/// Keys and values of a configuration, without those that may differ between ranks: paths of files, devices, and the
+/// rendezvous.
+Settings common_settings(const ResolvedRun& config);
+
+/// Returns `own` if every rank has the settings of rank 0. Else throws, on all ranks, Error(config) with the first rank
+/// that differs, the keys, and both values. A collective.
+Settings require_same_settings(Settings own, const Group& group);
 
 }  // namespace lockstep::train

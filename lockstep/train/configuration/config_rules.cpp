@@ -1,11 +1,10 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/train/callbacks/callback_list.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/parts.h>

@@ -9,7 +9,6 @@
 #include <lockstep/samples/table.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/section_options.h>
 #include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>

@@ -1,7 +1,9 @@
-// The reader of a whole configuration, with the parts of its plugins.
+// The reader of a whole configuration, with the parts of its plugins; the names that it accepts of other frameworks;
+// and the places of keys in a file, for messages of rules between keys, which get only values.
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
 #include <lockstep/train/resolved_run.h>
 
 #include <filesystem>
@@ -28,5 +30,9 @@ std::string own_program_line(const std::string& program);
 /// keep their positions in the file. Error(config) when a key is given by both names, or a synonym has a value that has
 /// no counterpart.
 ConfigNode with_own_names(ConfigNode root);
+
+/// Adds to the error the place of the first key that it names and that `given` has, else the place of the first such
+/// section. Errors that already have a place, are not of kind config, or name nothing from `given` are not changed.
+Error with_place(const Error& error, const ConfigNode& given);
 
 }  // namespace lockstep::train

@@ -8,7 +8,7 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/keys/section_options.h>
+#include <lockstep/train/keys/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/task.h>

@@ -8,11 +8,9 @@
 #include <lockstep/comm/texts.h>
 #include <lockstep/data/files/reports.h>
 #include <lockstep/state/saved_checkpoint.h>
-#include <lockstep/train/callbacks/console_lines.h>
 #include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/evaluation/evaluate_run.h>
-#include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/run_model.h>

@@ -3,7 +3,6 @@
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/section_options.h>
 
 #include <array>
 

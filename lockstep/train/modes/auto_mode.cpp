@@ -8,7 +8,6 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/planned_run.h>

@@ -7,7 +7,6 @@
 #include <lockstep/plan/graph.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
-#include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/modes/strategies.h>

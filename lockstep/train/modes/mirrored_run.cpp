@@ -12,13 +12,11 @@
 #include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
-#include <lockstep/train/modes/recorded_step.h>
-#include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/modes/rank_copies.h>
 #include <lockstep/train/modes/updater.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
-#include <lockstep/train/recovery/buffer_ring.h>
-#include <lockstep/train/served/table_rules.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <torch/torch.h>
 

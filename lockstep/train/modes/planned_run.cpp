@@ -12,7 +12,7 @@
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
-#include <lockstep/train/served/table_rules.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -28,6 +28,14 @@ namespace {
 
 samples::Batch example_of(const Program& program) {
   return program.example ? program.example() : program.data(data::Split::train)->example();
+}
+
+template <typename Trace>
+PlannedStep timed(const Trace& trace) {
+  const auto start = std::chrono::steady_clock::now();
+  PlannedStep step{.graph = trace()};
+  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return step;
 }
 
 std::vector<plan::ExampleInput> inputs_of(const samples::Batch& example, std::int64_t samples) {
@@ -90,56 +98,49 @@ std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int6
 }
 
 PlannedStep trace_run(const ResolvedRun& config, const Program& program, std::int64_t samples) {
-  const auto start = std::chrono::steady_clock::now();
-  auto step = trace_run(config, program, example_of(program), samples);
-  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return step;
+  return timed([&] { return trace_run(config, program, example_of(program), samples).graph; });
 }
 
 PlannedStep trace_run(const ResolvedRun& config, const Program& program, const samples::Batch& example,
                       std::int64_t samples) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto model = model_without_memory(config, program);
-  const double clip_norm = config.train.clip_norm;
-  PlannedStep step;
-  step.graph = plan::trace_step(
-      {.module = model.module.get(),
-       .inputs = inputs_of(example, samples),
-       .loss =
-           [&](const std::vector<at::Tensor>& in) {
-             return model.task->run(*model.module, batch_of(example, in, samples), /*measures=*/false).loss;
-           },
-       .prepare_gradients =
-           [clip_norm](const std::vector<at::Tensor>& parameters) {
-             if (clip_norm > 0) clip_gradients(parameters, clip_norm);
-           },
-       .optimizer =
-           [&](const std::vector<at::Tensor>& /*without their names*/) {
-             return make_optimizer(config, trainable_parameters(*model.module));
-           }});
-  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return step;
+  return timed([&] {
+    const auto model = model_without_memory(config, program);
+    const double clip_norm = config.train.clip_norm;
+    return plan::trace_step(
+        {.module = model.module.get(),
+         .inputs = inputs_of(example, samples),
+         .loss =
+             [&](const std::vector<at::Tensor>& in) {
+               return model.task->run(*model.module, batch_of(example, in, samples), /*measures=*/false).loss;
+             },
+         .prepare_gradients =
+             [clip_norm](const std::vector<at::Tensor>& parameters) {
+               if (clip_norm > 0) clip_gradients(parameters, clip_norm);
+             },
+         .optimizer =
+             [&](const std::vector<at::Tensor>& /*without their names*/) {
+               return make_optimizer(config, trainable_parameters(*model.module));
+             }});
+  });
 }
 
 PlannedStep trace_gpt(const models::GptShape& shape, std::int64_t batch) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto model = gpt_without_memory(shape);
-  const std::vector<std::int64_t> sizes{batch, shape.context};
-  PlannedStep step;
-  step.graph = plan::trace_step(
-      {.module = model.get(),
-       .inputs = {{.name = "tokens", .sizes = sizes, .dtype = torch::kLong},
-                  {.name = "next", .sizes = sizes, .dtype = torch::kLong}},
-       .loss =
-           [&](const std::vector<at::Tensor>& in) {
-             const auto logits = model->forward(in[0]);
-             return torch::cross_entropy_loss(logits.flatten(0, 1), in[1].flatten());
-           },
-       .optimizer = [](const std::vector<at::Tensor>& parameters) -> std::unique_ptr<torch::optim::Optimizer> {
-         return std::make_unique<torch::optim::AdamW>(parameters);
-       }});
-  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return step;
+  return timed([&] {
+    const auto model = gpt_without_memory(shape);
+    const std::vector<std::int64_t> sizes{batch, shape.context};
+    return plan::trace_step(
+        {.module = model.get(),
+         .inputs = {{.name = "tokens", .sizes = sizes, .dtype = torch::kLong},
+                    {.name = "next", .sizes = sizes, .dtype = torch::kLong}},
+         .loss =
+             [&](const std::vector<at::Tensor>& in) {
+               const auto logits = model->forward(in[0]);
+               return torch::cross_entropy_loss(logits.flatten(0, 1), in[1].flatten());
+             },
+         .optimizer = [](const std::vector<at::Tensor>& parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+           return std::make_unique<torch::optim::AdamW>(parameters);
+         }});
+  });
 }
 
 plan::Memory memory_of_step(const ResolvedRun& config, const Program& program, const samples::Batch& example,

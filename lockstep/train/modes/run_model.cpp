@@ -14,7 +14,6 @@
 #include <lockstep/train/optimizer/parameter_groups.h>
 #include <lockstep/train/resources/runtime.h>
 #include <lockstep/train/served/served_tables.h>
-#include <lockstep/train/served/table_rules.h>
 
 #include <torch/torch.h>
 

@@ -123,7 +123,7 @@ void update_other(at::Tensor& parameter, OtherState& state, const MuonOptions& o
 /// rounded to bfloat16 after each product. All other parameters: AdamW with lr adamw_lr_factor, betas and adamw_eps.
 /// The state of a matrix is torch::optim::SGDParamState (momentum_buffer), of others torch::optim::AdamWParamState.
 /// Parameters must not be pieces of others. Global tensors are orthogonalised as a whole. For the rest see Lamb
-/// (lamb.cpp).
+/// (layerwise.cpp).
 class Muon : public OwnOptimizer {
  public:
   Muon(std::vector<torch::optim::OptimizerParamGroup> groups, const MuonOptions& defaults)

@@ -35,20 +35,10 @@ inline void betas_key(ConfigFields& fields, std::vector<double>& betas) {
   fields.field("betas", betas, items(2, from_to_below(0, 1)), "decay of the two moments");
 }
 
-inline void adapt_1d_key(ConfigFields& fields, bool& adapt_1d) {
-  fields.field("adapt_1d", adapt_1d, anything(),
-               "false: parameters of one dimension are updated without the trust ratio");
-}
-
 /// A file always gives two numbers, but a program may give another count.
 inline void require_two_betas(const std::vector<double>& betas) {
   if (betas.size() == 2) return;
   fail(ErrorKind::config, "config", "optimizer.betas must hold 2 numbers, it holds {}", betas.size());
-}
-
-/// `ratio`, and 1 where one of the norms is 0. All have one element; nothing is read on the host.
-inline at::Tensor ratio_or_1(const at::Tensor& ratio, const at::Tensor& norm, const at::Tensor& other) {
-  return at::where((norm > 0).logical_and(other > 0), ratio, at::ones_like(ratio));
 }
 
 /// `save` and `load` of torch::optim::Optimizer are not supported: see optimizer_state().

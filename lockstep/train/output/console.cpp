@@ -1,18 +1,23 @@
-// Console output over stdio with terminal escapes: lines above a redrawn bar, switched off when a write fails.
+// Console output over stdio with terminal escapes: lines above a redrawn bar, switched off when a write fails. Loss
+// lines, epoch lines, and a progress bar with a moving average of the step time.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/train/output/console.h>
 
 #include <fmt/format.h>
+
 #include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace lockstep::train {
@@ -104,6 +109,94 @@ void Console::put(std::string_view text) {
 void tell(Console& console, std::string_view line) {
   write_log(LogLevel::info, line);
   console.line(line);
+}
+
+namespace {
+
+/// The loss of the whole job, where it is known.
+std::optional<double> shown_loss(const StepReport& report) { return report.loss ? report.loss : report.local_loss; }
+
+double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
+
+}  // namespace
+
+std::string loss_line(std::int64_t epoch, std::int64_t step_in_epoch, double loss) {
+  auto digits = fmt::format("{:.8g}", loss);
+  if (digits.find_first_of(".en") == std::string::npos) digits += ".0";
+  return fmt::format("epoch: {} step: {}, loss is {}", epoch, step_in_epoch, digits);
+}
+
+LossLog::LossLog(Console& console, std::optional<std::int64_t> every) : console_(console), every_(every) {}
+
+void LossLog::after_step(RunView&, const StepReport& report) {
+  const auto every = every_.value_or(std::max<std::int64_t>(1, report.steps_per_epoch / 10));
+  const bool first = !every_ && report.step == 1;
+  const auto before = report.step_in_epoch - report.steps;
+  const bool due = report.step_in_epoch / every > before / every || before < 0;
+  const auto loss = shown_loss(report);
+  if (!loss || (!due && !first)) return;
+  tell(console_, loss_line(report.epoch, report.step_in_epoch, *loss));
+}
+
+EpochLog::EpochLog(Console& console) : console_(console) {}
+
+void EpochLog::after_epoch(RunView& run, const EpochReport& report) {
+  tell(console_, fmt::format("epoch {}/{}: {} steps in {:.1f} s, {:.1f} ms a step, {:.1f} samples/s, lr {:.4g}",
+                             report.epoch, report.epochs, report.steps, report.seconds,
+                             report.steps > 0 ? 1e3 * report.seconds / static_cast<double>(report.steps) : 0.0,
+                             rate(report.samples, report.seconds), run.lr()));
+}
+
+void EpochLog::after_evaluation(RunView&, const Evaluation& evaluation) {
+  tell(console_, fmt::format("evaluation after epoch {}: {} ({} samples in {:.1f} s)", evaluation.epoch,
+                             values_text(evaluation), evaluation.samples, evaluation.seconds));
+  if (!evaluation.shown.empty()) tell(console_, evaluation.shown);
+}
+
+std::string values_text(const Evaluation& evaluation) {
+  std::string text;
+  for (const auto& [name, value] : evaluation.metrics) text += fmt::format("{} {:.4f}, ", name, value);
+  const auto weights = evaluation.weights.empty() ? std::string() : fmt::format(" with {}", evaluation.weights);
+  return text + fmt::format("loss {:.4f}{}", evaluation.loss, weights);
+}
+
+Progress::Progress(Console& console) : console_(console) {}
+
+void Progress::after_step(RunView&, const StepReport& report) {
+  constexpr double kNew = 0.1;  // weight of the newest step: about the last ten count
+  const double seconds = report.seconds / static_cast<double>(report.steps);
+  step_seconds_ = step_seconds_ == 0 ? seconds : (1 - kNew) * step_seconds_ + kNew * seconds;
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = report.step == report.total_steps;
+  if (now < next_draw_ && !last) return;
+  const bool bar = console_.style() == ProgressStyle::bar;
+  next_draw_ = now + (bar ? std::chrono::milliseconds(100) : std::chrono::seconds(5));
+  console_.progress(progress_text(report, step_seconds_));
+}
+
+void Progress::after_run(RunView&) { console_.end_progress(); }
+
+std::string progress_text(const StepReport& report, double step_seconds) {
+  constexpr std::int64_t kWidth = 24;
+  const auto steps = std::max<std::int64_t>(report.steps_per_epoch, 1);
+  const auto filled = std::clamp<std::int64_t>(kWidth * report.step_in_epoch / steps, 0, kWidth);
+  std::string bar(static_cast<std::size_t>(filled), '=');
+  if (filled < kWidth) bar += '>';
+  bar.resize(kWidth, ' ');
+  const auto mean = shown_loss(report);
+  const auto loss = mean ? fmt::format(" loss {:.4f}", *mean) : std::string();
+  const auto left = static_cast<double>(report.total_steps - report.step) * step_seconds;
+  return fmt::format("epoch {}/{} [{}] {:3}% step {}/{}{} {:.0f} samples/s {} left", report.epoch, report.epochs, bar,
+                     100 * report.step_in_epoch / steps, report.step_in_epoch, report.steps_per_epoch, loss,
+                     rate(report.samples, step_seconds * static_cast<double>(report.steps)), clock_text(left));
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(std::max(seconds, 0.0)));
+  const auto hours = whole / 3600;
+  const auto minutes = whole / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
 }  // namespace lockstep::train

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/output/run_files.h>
 
 #include <chrono>

@@ -1,22 +1,51 @@
-// JSON lines in a file that is cut back to the step of a resume when it is opened; metrics with the rate of samples
-// since the previous line; pictures as PNG files, each replaced atomically.
+// A guard around optional writes: errors of the file system become one warning, other errors propagate. JSON lines in a
+// file that is cut back to the step of a resume when it is opened; metrics with the rate of samples since the previous
+// line; TensorBoard's events, in a new file for each start of the run; pictures as PNG files, each replaced atomically.
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
 #include <lockstep/train/output/run_files.h>
 #include <lockstep/train/viewers/png.h>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <ios>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 namespace lockstep::train {
+namespace {
+
+/// The error of the file system; nullopt: there was none.
+std::optional<std::string> refusal_of(const std::function<void()>& write) {
+  try {
+    write();
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::io) throw;
+    return error.message();
+  } catch (const std::system_error& error) {  // of std::filesystem and of streams, too
+    return error.what();
+  }
+}
+
+}  // namespace
+
+bool OnlyInforms::write(const RunView& run, const std::function<void()>& write) {
+  const auto why = refusal_of(write);
+  if (why && !refused_) run.tell(fmt::format("warning: training goes on without {}: {}", what_, *why));
+  if (!why && refused_) run.tell(fmt::format("{} is written again", what_));
+  refused_ = why.has_value();
+  return !refused_;
+}
+
 namespace {
 
 /// The step of a line; nullopt: it is not a valid line.
@@ -130,6 +159,60 @@ void PictureWriter::after_evaluation(RunView& run, const Evaluation& evaluation)
     std::filesystem::create_directories(folder_);
     for (const auto& picture : evaluation.pictures) {
       write_png(folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step), picture);
+    }
+  });
+}
+
+TensorBoardLog::TensorBoardLog(std::filesystem::path folder, std::int64_t every)
+    : folder_(std::move(folder)), every_(every), informs_(folder_.filename().string() + "/") {}
+
+void TensorBoardLog::before_run(RunView& run) {
+  if (run.step() == 0) informs_.write(run, [this] { remove_event_files(folder_); });
+  const auto& logged = run.logged();
+  first_ = logged ? logged->step : run.step();
+  add(run, [](EventFile&) {});
+  if (logged) {
+    samples_ = logged->samples;
+    seconds_ = logged->seconds;
+    write(run, *logged);
+  }
+  for (const auto& evaluation : run.evaluations()) {
+    if (evaluation.step >= first_) after_evaluation(run, evaluation);
+  }
+}
+
+void TensorBoardLog::add(const RunView& run, const std::function<void(EventFile&)>& values) {
+  informs_.write(run, [&] {
+    if (!file_) file_.emplace(folder_, first_);
+    values(*file_);
+    file_->flush();
+  });
+}
+
+void TensorBoardLog::after_step(RunView& run, const StepReport& report) {
+  samples_ += report.samples;
+  seconds_ += report.seconds;
+  if (is_due(every_, report)) write(run, report);
+}
+
+void TensorBoardLog::write(const RunView& run, const StepReport& report) {
+  if (!report.loss) return;
+  add(run, [&](EventFile& file) {
+    file.scalar("train/loss", report.step, *report.loss);
+    file.scalar("train/lr", report.step, report.lr);
+    if (seconds_ > 0) file.scalar("train/samples_per_s", report.step, static_cast<double>(samples_) / seconds_);
+  });
+  samples_ = 0;
+  seconds_ = 0;
+}
+
+void TensorBoardLog::after_evaluation(RunView& run, const Evaluation& evaluation) {
+  add(run, [&](EventFile& file) {
+    file.scalar("evaluation/loss", evaluation.step, evaluation.loss);
+    for (const auto& [name, value] : evaluation.metrics) file.scalar("evaluation/" + name, evaluation.step, value);
+    for (const auto& picture : evaluation.pictures) {
+      file.picture("evaluation/" + picture.name, evaluation.step,
+                   {.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels});
     }
   });
 }

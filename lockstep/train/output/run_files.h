@@ -1,19 +1,38 @@
-// The files that a run writes while it trains: WORK_DIR/metrics.jsonl with a JSON object for each logged step, and
-// WORK_DIR/pictures/ with the pictures of tasks after each evaluation.
+// The files that a run writes while it trains: WORK_DIR/metrics.jsonl with a JSON object for each logged step,
+// WORK_DIR/tensorboard/ with the same curves for TensorBoard, and WORK_DIR/pictures/ with the pictures of tasks after
+// each evaluation. They only inform users: if one cannot be written, the run continues without it.
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/viewers/event_file.h>
 #include <lockstep/train/viewers/growing_file.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::train {
+
+/// One kind of output that only informs users. Not thread-safe.
+class OnlyInforms {
+ public:
+  /// `what`: its name in messages, such as "loss.svg".
+  explicit OnlyInforms(std::string what) : what_(std::move(what)) {}
+
+  /// Calls `write`, which makes no collective. Errors of the file system are reported once, and again when a write
+  /// succeeds after them; every call tries to write. Returns whether the output was written. Other exceptions
+  /// propagate.
+  bool write(const RunView& run, const std::function<void()>& write);
+
+ private:
+  std::string what_;
+  bool refused_ = false;
+};
 
 /// A file of JSON lines, each with its "step" of the run. Continues after `steps_done` steps. Later lines belong to a
 /// part of the run that is repeated, and are removed first. Everything from the first invalid line on is also removed
@@ -85,6 +104,36 @@ class PictureWriter final : public Callback {
  private:
   std::filesystem::path folder_;
   OnlyInforms informs_;
+};
+
+/// Writes train/loss, train/lr and train/samples_per_s at the steps of metrics.jsonl (every `every` steps, 0: none),
+/// with its values, and evaluation/... for each evaluation. Viewers see each value at once. Values that cannot be
+/// written are lost, and reported (OnlyInforms).
+class TensorBoardLog final : public Callback {
+ public:
+  TensorBoardLog(std::filesystem::path folder, std::int64_t every);
+
+  std::string name() const override { return "tensorboard"; }
+  /// Continues after the steps of the run in a new file; at step 0 the files of another run are removed. Values that
+  /// the previous process may not have written (the last of those steps, evaluations since then) are written again at
+  /// their steps.
+  void before_run(RunView& run) override;
+  void after_step(RunView& run, const StepReport& report) override;
+  void after_evaluation(RunView& run, const Evaluation& evaluation) override;
+
+  /// Writes further values, from before_run on. `values` makes no collective.
+  void add(const RunView& run, const std::function<void(EventFile&)>& values);
+
+ private:
+  void write(const RunView& run, const StepReport& report);
+
+  std::filesystem::path folder_;
+  std::int64_t every_;
+  std::int64_t first_ = 0;  ///< the first step whose values may be missing in the existing files
+  OnlyInforms informs_;
+  std::optional<EventFile> file_;
+  std::int64_t samples_ = 0;  ///< since the last step that was written
+  double seconds_ = 0;
 };
 
 }  // namespace lockstep::train

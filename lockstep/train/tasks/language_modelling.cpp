@@ -5,6 +5,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/tasks/batch_checks.h>
 #include <lockstep/train/tasks/language_modelling.h>
 

@@ -281,7 +281,7 @@ MetricPart auc_part() {
           .doc = "probability that a sample of class 1 has a larger output than one of class 0; equal ones count half",
           .options = {},
           .make = [](const PartOptions&) { return std::make_shared<RocArea>(); },
-          .values = [](const PartOptions&) { return std::vector<std::string>{"auc"}; }};
+          .values = always("auc")};
 }
 
 }  // namespace

@@ -1,23 +1,106 @@
-// TensorBoard as a callback of callbacks.use: curves, histograms of weights and gradients, and training pictures.
+// The callbacks that record steps: learning rates on the console, norms of gradients as lines of JSON, and TensorBoard
+// with curves, histograms of weights and gradients, and training pictures.
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/output/tensorboard.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
 
-#include <torch/torch.h>
-
 #include <fmt/format.h>
+#include <torch/torch.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 namespace lockstep::train {
 namespace {
+
+struct LearningRateLogOptions {
+  std::int64_t every = 0;
+};
+
+void describe(ConfigFields& fields, LearningRateLogOptions& options) {
+  fields.field("every", options.every, between(0, 1e15), "steps between lines; 0: a line where the rate has changed");
+}
+
+class LearningRateLog final : public Callback {
+ public:
+  explicit LearningRateLog(const LearningRateLogOptions& options) : options_(options) {}
+
+  std::string name() const override { return "lr_log"; }
+  int priority() const override { return kLate; }
+
+  void after_step(RunView& run, const StepReport& step) override {
+    const bool due = options_.every > 0 ? is_due(options_.every, step) : !last_ || *last_ != step.lr;
+    last_ = step.lr;
+    if (due) run.tell(fmt::format("step {}: learning rate {:.6g}", step.step, step.lr));
+  }
+
+ private:
+  LearningRateLogOptions options_;
+  std::optional<double> last_;
+};
+
+constexpr const char* kNormsFile = "gradient_norms.jsonl";
+
+struct GradientNormsOptions {
+  std::int64_t every = 10;
+  bool parameters = false;
+};
+
+void describe(ConfigFields& fields, GradientNormsOptions& options) {
+  fields.field("every", options.every, between(1, 1e15), "steps between lines");
+  fields.field("parameters", options.parameters, anything(), "also the norm of each parameter's gradient, by name");
+}
+
+/// WORK_DIR/gradient_norms.jsonl: {"step":10,"norm":1.5}, the root of the sum of squares over all gradients, before
+/// train.clip_norm. The host reads numbers only at the steps that are due.
+class GradientNorms final : public Callback {
+ public:
+  explicit GradientNorms(const GradientNormsOptions& options) : options_(options) {}
+
+  std::string name() const override { return "gradient_norms"; }
+  std::vector<OwnPath> own_paths() const override { return {{kNormsFile}}; }
+
+  void before_run(RunView& run) override {
+    parameters_ = trainable_parameters(run.model());
+    if (run.group().rank() != 0) return;
+    lines_.emplace(std::filesystem::path(run.config().system.work_dir) / kNormsFile, run.step());
+    lines_->open(run);
+  }
+
+  void after_backward(RunView& run) override {
+    const auto step = run.step() + 1;
+    if (step % options_.every != 0) return;
+    const torch::NoGradGuard no_grad;
+    double squares = 0;
+    nlohmann::ordered_json norms = nlohmann::ordered_json::object();
+    for (const auto& [name, parameter] : parameters_) {
+      if (!parameter.grad().defined()) continue;
+      auto square = mirrored::numbers_of(parameter.grad()).to(torch::kFloat).square().sum();
+      if (is_global(square)) square = full(square);
+      const auto value = square.item<double>();
+      squares += value;
+      if (options_.parameters) norms[name] = std::sqrt(value);
+    }
+    if (!lines_) return;
+    nlohmann::ordered_json line{{"step", step}, {"norm", std::sqrt(squares)}};
+    if (options_.parameters) line["parameters"] = std::move(norms);
+    lines_->write(run, step, line.dump());
+  }
+
+ private:
+  GradientNormsOptions options_;
+  NamedParameters parameters_;
+  std::optional<StepLines> lines_;  ///< of rank 0
+};
 
 struct TensorBoardOptions {
   std::int64_t histograms_every = 0;
@@ -121,14 +204,14 @@ class TensorBoardPart final : public Callback {
 
 }  // namespace
 
-void add_tensorboard(Parts& parts) {
+void add_step_records(Parts& parts) {
   parts.callbacks.push_back(
-      {.name = "tensorboard",
-       .doc = "event files for TensorBoard: curves, histograms of weights and gradients, training pictures",
-       .options = PartOptions::of(TensorBoardOptions{}),
-       .make = [](const PartOptions& options) {
-         return std::make_unique<TensorBoardPart>(options.as<TensorBoardOptions>());
-       }});
+      callback_part<LearningRateLog>("lr_log", "shows the learning rate", LearningRateLogOptions{}));
+  parts.callbacks.push_back(callback_part<GradientNorms>(
+      "gradient_norms", "writes the norm of all gradients to gradient_norms.jsonl", GradientNormsOptions{}));
+  parts.callbacks.push_back(callback_part<TensorBoardPart>(
+      "tensorboard", "event files for TensorBoard: curves, histograms of weights and gradients, training pictures",
+      TensorBoardOptions{}));
 }
 
 }  // namespace lockstep::train

@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace lockstep::train {
 
@@ -27,9 +25,5 @@ struct MetricChoice {
   /// NaN.
   bool is_better(double value, double than, double min_delta = 0) const;
 };
-
-/// Error(config) naming the keys that would help, where the run has no data for evaluations: a callback that acts on
-/// evaluations would have no effect.
-void require_evaluations(const RunView& run, std::string_view callback);
 
 }  // namespace lockstep::train

@@ -1,14 +1,14 @@
-// Backups of a sharded optimizer's state for recovery: each rank also keeps the shard of the previous rank.
-//
-// Each rank updates two shards: its own, and a copy of the previous rank's shard. All ranks have all gradients, so this
-// needs no communication, and both get the same result, bit for bit. The values from before the update are kept until
-// all ranks have shared their shards: a step that a rank did not share before it was lost is undone.
+// Copies for recovery of what differs between ranks: the next rank keeps them in case a rank is lost. It gets the
+// buffers, and repeats the updates of a shard of the optimizer.
 #pragma once
 
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/state/resume.h>
 #include <lockstep/state/sharded/save.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/resolved_run.h>
 
@@ -18,6 +18,46 @@
 #include <vector>
 
 namespace lockstep::train {
+
+/// The copies of buffers. A rank's buffers after the forward of a step are sent to the next rank while backward runs,
+/// and have arrived there before that rank's last gradients are sent. So once any rank has completed a step, which
+/// needs all gradients, the copies of that step exist.
+class BufferRing {
+ public:
+  /// Requires that all ranks have the same buffers at construction.
+  BufferRing(std::shared_ptr<torch::nn::Module> module, const Group& group);
+
+  /// Loads the buffers of this rank, and the copy of the previous rank's buffers, from a state that has them.
+  void load(StateSource& state);
+
+  /// Calls in a step: at its beginning, after the last forward, before the last gradients are sent, and after the
+  /// update.
+  void begin_step();
+  void start();
+  void finish();
+  void end_step();
+
+  /// Call it when all ranks have taken rank 0's buffers, between two steps.
+  void synchronized();
+
+  /// Adds the buffers to the parts of this rank.
+  void add_to(KeptParts& kept) const;
+
+ private:
+  at::Tensor pack() const;
+
+  std::shared_ptr<torch::nn::Module> module_;
+  Group group_;
+  at::Tensor copy_;      ///< of the buffers of the rank before, after the last step
+  at::Tensor before_;    ///< this rank's, when the step began
+  at::Tensor sent_;      ///< this rank's, after the forward
+  at::Tensor received_;  ///< of the rank before, after its forward
+  Work sending_;
+  Work receiving_;
+  bool in_step_ = false;
+  bool started_ = false;
+  bool finished_ = false;
+};
 
 /// The tensors that such parts of all ranks make up, without values.
 NamedTensors divided_tensors(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
@@ -32,6 +72,10 @@ std::vector<HeldPart> parts_of_run(const at::Tensor& run, const at::Tensor& para
 NamedTensors read_stretches(StateSource& source, const NamedTensors& outline, const torch::optim::Optimizer& optimizer,
                             const NamedParameters& parameters, const std::vector<ParameterShards::Stretch>& stretches);
 
+/// A backup of the state of a sharded optimizer. Each rank updates two shards: its own, and a copy of the previous
+/// rank's shard. All ranks have all gradients, so this needs no communication, and both get the same result, bit for
+/// bit. The values from before the update are kept until all ranks have shared their shards: a step that a rank did not
+/// share before it was lost is undone.
 class ShardBackup {
  public:
   /// `own` updates the pieces of `shards`; `parameters` are those of `shards`, with names. All outlive this. In a group

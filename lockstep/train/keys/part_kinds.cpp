@@ -2,7 +2,7 @@
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/yaml_text.h>
-#include <lockstep/train/keys/section_options.h>
+#include <lockstep/train/keys/part_kinds.h>
 
 #include <fmt/ranges.h>
 

@@ -1,23 +1,148 @@
-// The best checkpoints of a run by a metric, in a separate folder.
+// The callbacks that follow a metric of evaluations: early stopping, and the best checkpoints in a separate folder.
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/state/checkpoint_folder.h>
-#include <lockstep/train/callbacks/metric_choice.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/callbacks/by_metric.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_state.h>
-#include <lockstep/train/output/only_informs.h>
+#include <lockstep/train/keys/part_kinds.h>
+#include <lockstep/train/output/run_files.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/resources/work_dir.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
+
+[[noreturn]] void fail_without(const std::string& metric, const std::vector<std::string>& names) {
+  fail(ErrorKind::config, "callbacks.use", "the evaluation has no metric '{}'; it has {}{}", metric,
+       fmt::join(names, ", "), did_you_mean(metric, names));
+}
+
+/// Error(config) naming the keys that would help, where the run has no data for evaluations: a callback that acts on
+/// evaluations would have no effect.
+void require_evaluations(const RunView& run, std::string_view callback) {
+  if (run.evaluation_data() != nullptr) return;
+  const auto& config = run.config();
+  std::string keys;
+  const auto* part = config.has_own_data ? nullptr : find_part(config.parts->data, config.data.name);
+  if (part != nullptr) {
+    for (const auto& key :
+         list_fields([options = part->options](ConfigFields& fields) mutable { options.visit(fields); })) {
+      if (key.path.starts_with("eval")) keys += fmt::format(" by data.{}", key.path);
+    }
+  }
+  fail(
+      ErrorKind::config, "callbacks.use",
+      "{} acts on evaluations, and the run has no data for them, so that it would never act; give some{}, or remove it",
+      callback, keys);
+}
+
+}  // namespace
+
+void MetricChoice::require_possible(const ResolvedRun& config) const {
+  const auto names = value_names(config);
+  if (!names || std::ranges::any_of(*names, [this](const auto& name) { return fits(metric, name); })) return;
+  fail_without(metric, *names);
+}
+
+bool MetricChoice::wants_max() const {
+  if (mode != "auto") return mode == "max";
+  const auto has = [this](const char* word) { return metric.find(word) != std::string::npos; };
+  const auto is = [this](const char* word) { return metric == word; };
+  return !(has("loss") || has("error") || is("perplexity") || is("mae") || is("mse") || is("rmse"));
+}
+
+double MetricChoice::of(const Evaluation& evaluation) const {
+  if (metric == "loss") return evaluation.loss;
+  const auto found = evaluation.metrics.find(metric);
+  if (found != evaluation.metrics.end()) return found->second;
+  std::vector<std::string> names{"loss"};
+  for (const auto& [name, value] : evaluation.metrics) names.push_back(name);
+  fail_without(metric, names);
+}
+
+bool MetricChoice::is_better(double value, double than, double min_delta) const {
+  if (std::isnan(value)) return false;
+  if (std::isnan(than)) return true;
+  return wants_max() ? value > than + min_delta : value < than - min_delta;
+}
+
+namespace {
+
+void metric_keys(ConfigFields& fields, MetricChoice& choice) {
+  fields.field("metric", choice.metric, anything(), "loss, or a metric of the task");
+  fields.field("mode", choice.mode, one_of({"auto", "min", "max"}),
+               "what is better; auto: min for loss, perplexity, mae, mse, rmse and names with error or loss");
+}
+
+struct EarlyStoppingOptions {
+  MetricChoice choice;
+  std::int64_t patience = 3;
+  double min_delta = 0;
+};
+
+void describe(ConfigFields& fields, EarlyStoppingOptions& options) {
+  metric_keys(fields, options.choice);
+  fields.field("patience", options.patience, between(1, 1e9), "evaluations in a row without improvement");
+  fields.field("min_delta", options.min_delta, at_least(0), "an improvement is more than this");
+}
+
+/// Reads only the evaluations, which are part of checkpoints, so that the decision after a resume is the same.
+class EarlyStopping final : public Callback {
+ public:
+  explicit EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {}
+
+  std::string name() const override { return "early_stopping"; }
+  int priority() const override { return kLate; }
+  void check(const ResolvedRun& config) const override { options_.choice.require_possible(config); }
+
+  void before_run(RunView& run) override {
+    require_evaluations(run, name());
+    if (run.config().train.eval_every == 0) {
+      run.tell(
+          "early_stopping: with train.eval_every 0 the only evaluation is at the end, where nothing is left to stop");
+    }
+    decide(run);
+  }
+  void after_evaluation(RunView& run, const Evaluation&) override { decide(run); }
+
+ private:
+  void decide(RunView& run) const {
+    const auto& evaluations = run.evaluations();
+    if (evaluations.empty()) return;
+    double best = options_.choice.of(evaluations.front());
+    std::int64_t since = 0;
+    for (std::size_t i = 1; i < evaluations.size(); ++i) {
+      const double value = options_.choice.of(evaluations[i]);
+      const bool better = options_.choice.is_better(value, best, options_.min_delta);
+      since = better ? 0 : since + 1;
+      if (better) best = value;
+    }
+    if (since < options_.patience) return;
+    run.ask_to_stop(fmt::format("early_stopping: {} has not been better than {:.6g} for {} evaluations",
+                                options_.choice.metric, best, since));
+  }
+
+  EarlyStoppingOptions options_;
+};
 
 struct BestCheckpointsOptions {
   MetricChoice choice;
@@ -26,9 +151,7 @@ struct BestCheckpointsOptions {
 };
 
 void describe(ConfigFields& fields, BestCheckpointsOptions& options) {
-  fields.field("metric", options.choice.metric, anything(), "loss, or a metric of the task");
-  fields.field("mode", options.choice.mode, one_of({"auto", "min", "max"}),
-               "what is better; auto: min for loss, perplexity, mae, mse, rmse and names with error or loss");
+  metric_keys(fields, options.choice);
   fields.field("keep", options.keep, between(1, 1e6), "how many of the best to keep");
   fields.field("folder", options.folder, a_path(), "in system.work_dir, unless it is a whole path");
 }
@@ -141,13 +264,11 @@ class BestCheckpoints final : public Callback {
 
 }  // namespace
 
-void add_best_checkpoints(Parts& parts) {
-  parts.callbacks.push_back({.name = "best_checkpoints",
-                             .doc = "keeps the checkpoints of the best evaluations by a metric",
-                             .options = PartOptions::of(BestCheckpointsOptions{}),
-                             .make = [](const PartOptions& options) {
-                               return std::make_unique<BestCheckpoints>(options.as<BestCheckpointsOptions>());
-                             }});
+void add_by_metric(Parts& parts) {
+  parts.callbacks.push_back(callback_part<EarlyStopping>(
+      "early_stopping", "ends the run when a metric has not improved for some evaluations", EarlyStoppingOptions{}));
+  parts.callbacks.push_back(callback_part<BestCheckpoints>(
+      "best_checkpoints", "keeps the checkpoints of the best evaluations by a metric", BestCheckpointsOptions{}));
 }
 
 }  // namespace lockstep::train
