@@ -113,13 +113,6 @@ void describe(ConfigFields& fields, LarsSettings& settings) {
   adapt_1d_key(fields, settings.adapt_1d);
 }
 
-void add_lars(Parts& parts) {
-  parts.optimizers.push_back({.name = "lars",
-                              .doc = "momentum, scaled to the norm of each parameter",
-                              .options = PartOptions::of(LarsSettings{}),
-                              .make = make_lars});
-}
-
 namespace {
 
 struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions>, ScaledRate {
@@ -219,7 +212,11 @@ void describe(ConfigFields& fields, LambSettings& settings) {
   adapt_1d_key(fields, settings.adapt_1d);
 }
 
-void add_lamb(Parts& parts) {
+void add_layerwise(Parts& parts) {
+  parts.optimizers.push_back({.name = "lars",
+                              .doc = "momentum, scaled to the norm of each parameter",
+                              .options = PartOptions::of(LarsSettings{}),
+                              .make = make_lars});
   parts.optimizers.push_back({.name = "lamb",
                               .doc = "Adam, scaled to the norm of each parameter",
                               .options = PartOptions::of(LambSettings{}),

@@ -107,20 +107,6 @@ class Regression final : public Task {
   RegressionOptions options_;
 };
 
-}  // namespace
-
-void add_regression(Parts& parts) {
-  parts.tasks.push_back(
-      {.name = "regression",
-       .doc = "numbers; mean absolute error and root of the mean squared error",
-       .options = PartOptions::of(RegressionOptions{}),
-       .make = [](const PartOptions& options) { return std::make_shared<Regression>(options.as<RegressionOptions>()); },
-       .measures = {{"mae", "rmse"}},
-       .targets = Targets::numbers});
-}
-
-namespace {
-
 at::Tensor logits_of(torch::nn::Module& model, const samples::Batch& batch) {
   auto* fields = dynamic_cast<models::FieldNetwork*>(&model);
   if (fields == nullptr) return models::classify(model, input_of(batch)).to(torch::kFloat);
@@ -188,7 +174,14 @@ class BinaryClassification final : public Task {
 
 }  // namespace
 
-void add_binary_classification(Parts& parts) {
+void add_predicted_numbers(Parts& parts) {
+  parts.tasks.push_back(
+      {.name = "regression",
+       .doc = "numbers; mean absolute error and root of the mean squared error",
+       .options = PartOptions::of(RegressionOptions{}),
+       .make = [](const PartOptions& options) { return std::make_shared<Regression>(options.as<RegressionOptions>()); },
+       .measures = {{"mae", "rmse"}},
+       .targets = Targets::numbers});
   parts.tasks.push_back({.name = "binary_classification",
                          .doc = "two classes by one logit; accuracy",
                          .options = PartOptions::of(BinaryOptions{}),
