@@ -60,9 +60,15 @@ def run_together(*commands, **variables):
     try:
         outputs = [program.communicate(timeout=LIMIT)[0] for program in programs]
     except subprocess.TimeoutExpired:
+        outputs = []
         for program in programs:
-            os.killpg(program.pid, signal.SIGKILL)
-        raise
+            program.terminate()  # a launcher ends its ranks
+        for program in programs:
+            try:
+                outputs.append(program.communicate(timeout=60)[0])
+            except subprocess.TimeoutExpired:
+                os.killpg(program.pid, signal.SIGKILL)
+        raise AssertionError("\n".join(["not ended in time", *outputs])) from None
     return [program.returncode for program in programs], "\n".join(outputs)
 
 
@@ -160,7 +166,7 @@ class OneStep(unittest.TestCase):
 
     @staticmethod
     def sums(output, backend):
-        return sorted(re.findall(rf"rank (\d) of 2 with {backend}: sum of parameters (\S+)", output))
+        return sorted(re.findall(rf"rank (\d) of 2 with {backend}: sum of parameters (-?\d+\.\d{{12}})", output))
 
     def check(self, *commands, **variables):
         codes, output = run_together(*commands, **variables)
