@@ -149,6 +149,9 @@ class Tests(unittest.TestCase):
     def test_groups_in_threads(self):
         self.check("threads")
 
+    def test_the_environment_changes_while_ranks_meet(self):
+        self.check("environment")
+
     def test_memory(self):
         self.check("memory")
 
