@@ -13,8 +13,9 @@ NGPUS_PER_NODE="$MA_NUM_GPUS"
 PYTHON_SCRIPT="$(dirname "$0")/one_step.py"
 RDZV_BACKEND="${RDZV_BACKEND:-c10d}"
 EXT_ARGS=()
-if [[ $NODE_RANK == 0 && $RDZV_BACKEND == c10d ]]; then
-    EXT_ARGS=(--rdzv_conf=is_host=1)
+if [[ $RDZV_BACKEND == c10d ]]; then
+    # Also where it is 0: else each launcher whose own address is the endpoint's wants to be the host of the rendezvous.
+    EXT_ARGS=(--rdzv_conf=is_host=$((NODE_RANK == 0)))
 fi
 
 CMD=("${PYTHON:-python}" -m torch.distributed.run

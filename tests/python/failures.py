@@ -245,6 +245,20 @@ def threads():
     print("ok", rank)
 
 
+def environment():
+    """Changes of the environment while groups, whose ranks meet in another thread, are made: setenv moves what getenv reads."""
+    rank = init()
+    for i in range(200):
+        dist.new_group([rank], use_local_synchronization=True)
+        for j in range(300):
+            os.environ[f"LOCKSTEP_TEST_{j}"] = "x" * (i + j)
+        for j in range(300):
+            del os.environ[f"LOCKSTEP_TEST_{j}"]
+    dist.barrier()
+    dist.destroy_process_group()
+    print("ok", rank)
+
+
 def memory(calls=300, groups=6):
     """Bytes of this process after 10 rounds of collectives and groups, beside those after the second."""
     init()

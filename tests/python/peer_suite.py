@@ -23,8 +23,6 @@ import time
 import unittest
 from unittest import mock
 
-import peer_on_cpu
-
 
 # Tests that PyTorch runs with gloo (or nccl and mpi) alone, by its name, though any backend could pass them. They run here
 # with either backend.
@@ -34,7 +32,6 @@ NEUTRAL = ["all_reduce_coalesced_", "test_get_future", "test_scatter_object_list
 # What a plugin cannot pass, with the reason.
 OUT_OF_REACH = {
     "test_ddp_logging_data_cpu": "DDP's log has \"custom\" as the backend of each plugin",
-    "test_barrier_timeout": "wants words of gloo in the error",
     "test_monitored_barrier": "Python allows monitored_barrier with gloo alone",
 }
 # Left out, with the reason.
@@ -60,9 +57,10 @@ def run_anyway(test):
 
 
 def load_tests_of(backend, ranks):
-    """The class of tests. PyTorch's decorators are evaluated while its module is imported, so the order here counts."""
+    """The class of tests, and which of them ask for GPUs. PyTorch's decorators are evaluated while its module is imported, so the order here counts."""
     os.environ.update(BACKEND=backend, WORLD_SIZE=str(ranks), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1",
                       TEMP_DIR=tempfile.gettempdir())
+    import peer_on_cpu
     from torch.testing._internal import common_distributed
     if backend == "lockstep":
         import lockstep  # noqa: F401: it registers the backend
@@ -102,7 +100,7 @@ def load_tests_of(backend, ranks):
             run_anyway(test)
     # PyTorch skips it, as its decorator asks for the debug level DETAIL, with which it fails.
     PeerTests.test_broadcast_object_list = lambda self: self._test_broadcast_object_list()
-    return PeerTests
+    return PeerTests, peer_on_cpu.wants_gpus
 
 
 class Recorder(unittest.TestResult):
@@ -139,13 +137,13 @@ def read_choice(file):
 
 
 def run(arguments):
-    tests = load_tests_of(arguments.backend, arguments.ranks)
+    tests, wants_gpus = load_tests_of(arguments.backend, arguments.ranks)
     names = [name for name in unittest.defaultTestLoader.getTestCaseNames(tests) if any(word in name for word in arguments.only)
              and name not in TOO_LONG]
     if arguments.choice:
         names = read_choice(arguments.choice)
     elif arguments.suite != "all":
-        names = [name for name in names if peer_on_cpu.wants_gpus(getattr(tests, name)) == (arguments.suite == "gpu")]
+        names = [name for name in names if wants_gpus(getattr(tests, name)) == (arguments.suite == "gpu")]
     recorder = Recorder()
     unittest.TestSuite(tests(name) for name in names).run(recorder)
     outcomes = recorder.outcomes

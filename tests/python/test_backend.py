@@ -53,16 +53,23 @@ def run_together(*commands, **variables):
 
     Each command has variables of its own, and its words.
     """
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHON=sys.executable, CUDA_VISIBLE_DEVICES="", **variables)
-    programs = [subprocess.Popen([str(word) for word in command], env=dict(environment, **own), start_new_session=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                for own, command in commands]
-    try:
-        outputs = [program.communicate(timeout=LIMIT)[0] for program in programs]
-    except subprocess.TimeoutExpired:
-        for program in programs:
-            os.killpg(program.pid, signal.SIGKILL)
-        raise
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, TMPDIR=folder, OMP_NUM_THREADS="1", PYTHON=sys.executable, CUDA_VISIBLE_DEVICES="", **variables)
+        programs = [subprocess.Popen([str(word) for word in command], env=dict(environment, **own), start_new_session=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                    for own, command in commands]
+        try:
+            outputs = [program.communicate(timeout=LIMIT)[0] for program in programs]
+        except subprocess.TimeoutExpired:
+            outputs = []
+            for program in programs:
+                program.terminate()  # a launcher ends its ranks
+            for program in programs:
+                try:
+                    outputs.append(program.communicate(timeout=60)[0])
+                except subprocess.TimeoutExpired:
+                    os.killpg(program.pid, signal.SIGKILL)
+            raise AssertionError("\n".join(["not ended in time", *outputs])) from None
     return [program.returncode for program in programs], "\n".join(outputs)
 
 
@@ -159,6 +166,9 @@ class Tests(unittest.TestCase):
     def test_groups_in_threads(self):
         self.check("threads")
 
+    def test_the_environment_changes_while_ranks_meet(self):
+        self.check("environment")
+
     def test_memory(self):
         self.check("memory")
 
@@ -176,7 +186,7 @@ class OneStep(unittest.TestCase):
 
     @staticmethod
     def sums(output, backend):
-        return sorted(re.findall(rf"rank (\d) of 2 with {backend}: sum of parameters (\S+)", output))
+        return sorted(re.findall(rf"rank (\d) of 2 with {backend}: sum of parameters (-?\d+\.\d{{12}})", output))
 
     def check(self, *commands, **variables):
         codes, output = run_together(*commands, **variables)
