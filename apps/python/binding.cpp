@@ -17,8 +17,11 @@ namespace {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+/// Python changes the environment only while it holds its lock, and the thread that connects does not.
 c10::intrusive_ptr<LockstepBackend> make_backend(const Store& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) {
+  keep_environment();
+  const pybind11::gil_scoped_release unlocked;
   Member member{store, rank, size, next_epoch(*store, rank), timeout};
   return c10::make_intrusive<LockstepBackend>(member);
 }
@@ -32,13 +35,12 @@ PYBIND11_MODULE(_backend, module) {
   using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
   pybind11::class_<LockstepBackend, c10d::Backend, c10::intrusive_ptr<LockstepBackend>>(module, "Backend")
       .def(pybind11::init(&lockstep::python::make_backend), pybind11::arg("store"), pybind11::arg("rank"),
-           pybind11::arg("size"), pybind11::arg("timeout"), Unlocked())
+           pybind11::arg("size"), pybind11::arg("timeout"))
       .def("abort", &LockstepBackend::abort, Unlocked())
       .def("shutdown", &LockstepBackend::shutdown, Unlocked())
       .def_property_readonly("closed", &LockstepBackend::closed);
-  module.def(
-      "variables_of_launcher",
-      [] { return lockstep::python::variables_of_launcher(lockstep::current_environment()); }, Unlocked());
+  module.def("variables_of_launcher",
+             [] { return lockstep::python::variables_of_launcher(lockstep::current_environment()); });
   module.attr("built_for_torch") = TORCH_VERSION;
   lockstep::leave_out_global_device();  // workers of a DataLoader are forked, and may call backward()
 }

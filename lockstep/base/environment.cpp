@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
+
 namespace lockstep {
 namespace {
 
@@ -16,9 +19,7 @@ bool is_of_service(std::string_view name, std::string_view value) {
   return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
-}  // namespace
-
-Environment current_environment() {
+Environment read_environment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -29,6 +30,21 @@ Environment current_environment() {
   }
   return environment;
 }
+
+/// What keep_environment() has copied; null before. Never destroyed: threads may read it while the process exits.
+std::atomic<std::shared_ptr<const Environment>>& kept() {
+  static auto& copy = *new std::atomic<std::shared_ptr<const Environment>>;
+  return copy;
+}
+
+}  // namespace
+
+Environment current_environment() {
+  const auto copy = kept().load();
+  return copy ? *copy : read_environment();
+}
+
+void keep_environment() { kept().store(std::make_shared<const Environment>(read_environment())); }
 
 std::optional<std::string> find(const Environment& environment, std::string_view name) {
   const auto found = environment.find(name);

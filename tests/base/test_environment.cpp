@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/expect_error.h"
+#include "support/forks.h"
 
 namespace lockstep {
 namespace {
@@ -15,6 +16,17 @@ TEST(Environment, CopiesThisProcess) {
   ::unsetenv("LOCKSTEP_TEST_ENVIRONMENT");
   EXPECT_EQ(find(environment, "LOCKSTEP_TEST_ENVIRONMENT"), "a=b");
   EXPECT_EQ(find(current_environment(), "LOCKSTEP_TEST_ENVIRONMENT"), std::nullopt);
+}
+
+TEST(Environment, KeepsACopyOnDemand) {
+  test::fork_ranks(1, {}, [](int) {
+    ASSERT_EQ(::setenv("LOCKSTEP_TEST_ENVIRONMENT", "before", 1), 0);
+    keep_environment();
+    ASSERT_EQ(::setenv("LOCKSTEP_TEST_ENVIRONMENT", "after", 1), 0);
+    EXPECT_EQ(find(current_environment(), "LOCKSTEP_TEST_ENVIRONMENT"), "before");
+    keep_environment();
+    EXPECT_EQ(find(current_environment(), "LOCKSTEP_TEST_ENVIRONMENT"), "after");
+  });
 }
 
 TEST(Environment, TellsEmptyFromUnset) {

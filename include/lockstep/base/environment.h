@@ -12,9 +12,16 @@ namespace lockstep {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// A copy of this process's environment. Do not call it while another thread changes the environment (setenv). The
-/// other functions of this header are pure.
+/// A copy of this process's environment. Do not call it while another thread changes the environment (setenv), except
+/// after keep_environment().
 Environment current_environment();
+
+/// Copies the environment: from now on, current_environment() returns that copy. A later call copies it again. For a
+/// program that changes its environment while other threads connect groups, as Python does by os.environ. Do not call
+/// it while another thread changes the environment.
+void keep_environment();
+
+// The other functions of this header are pure.
 
 /// The value of `name`, or nullopt when unset. An empty value counts as set.
 std::optional<std::string> find(const Environment& environment, std::string_view name);
