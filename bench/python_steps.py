@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of DDP and FSDP2 with lockstep beside gloo, in turns on the same ranks.
 
-    torchrun --nproc-per-node 2 bench/python_steps.py [--cases resnet50 resnet18 mlp gpt fsdp2] [--profile]
+    torchrun --nproc-per-node 2 bench/python_steps.py [--cases resnet50 resnet18 mlp gpt gpt_2 fsdp2] [--profile]
 
 Prints for each case the median time of a step with each backend, and the median of the rounds' ratios. The rounds of both
 alternate. One thread for each rank. --profile prints where the time of one step of each backend goes.
@@ -38,7 +38,7 @@ def gpt(batch):
 # case: (model and data, samples of each rank, steps of a round)
 CASES = {"resnet50": (lambda batch: resnet("resnet50", batch, 32), 32, 3),
          "resnet18": (lambda batch: resnet("resnet18", batch, 32), 32, 5),
-         "mlp": (mlp, 32, 20), "gpt": (gpt, 4, 5), "fsdp2": (gpt, 4, 5)}
+         "mlp": (mlp, 32, 20), "gpt": (gpt, 4, 5), "gpt_2": (gpt, 2, 8), "fsdp2": (gpt, 4, 5)}
 
 
 def step_of(case, backend):

@@ -22,7 +22,10 @@ c10::intrusive_ptr<LockstepBackend> make_backend(const Store& store, int rank, i
                                                  std::chrono::milliseconds timeout) {
   keep_environment();
   const pybind11::gil_scoped_release unlocked;
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "lockstep: rank ", rank, " is not in a group of ", size,
+                    " ranks; RANK must be from 0 to WORLD_SIZE - 1");
   Member member{store, rank, size, next_epoch(*store, rank), timeout};
+  announce(member);
   return c10::make_intrusive<LockstepBackend>(member);
 }
 

@@ -25,14 +25,20 @@ struct Member {
 /// The next epoch of this rank: ranks make their groups in the same order, so it is the same on all of them.
 std::int64_t next_epoch(c10d::Store& store, int rank);
 
+/// Leaves this process in the store, so that ranks that wait for it notice its end. The program's own thread calls it
+/// before meet().
+void announce(const Member& member);
+
 /// The group as two: ranks call collectives in one order, and messages in any.
 struct MetGroups {
   Group collectives;
   Group messages;
 };
 
-/// Waits until all ranks have arrived, and connects them. `cancelled` ends the wait with Error(peer_lost). Errors:
-/// timeout, naming the ranks that did not arrive, and those of lockstep::connect().
+/// Waits until all ranks have arrived, and connects them. `cancelled` ends the wait with Error(peer_lost). The limit of
+/// the wait is LOCKSTEP_START_TIMEOUT_S, else the group's. Errors: timeout, naming the ranks that did not arrive;
+/// peer_lost where a rank has given up, or has ended on this machine; mismatch of the numbers of ranks; and those of
+/// lockstep::connect().
 MetGroups meet(const Member& member, const std::shared_ptr<const std::atomic<bool>>& cancelled);
 
 }  // namespace lockstep::python

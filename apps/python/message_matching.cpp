@@ -146,11 +146,11 @@ void MessageMatching::deliver(const Key& key, const at::Tensor& header) {
   const auto& tensor = one.message.tensor;
   try {
     if (bytes != bytes_of(tensor) || dtype != tensor.scalar_type()) {
-      one.misfit = torch_error(ErrorKind::mismatch, "receive",
-                               fmt::format("the message of rank {} has {}, and the tensor of the receive {}; both ranks "
-                                           "must pass tensors of the same size and dtype",
-                                           rank, described(bytes, dtype),
-                                           described(bytes_of(tensor), tensor.scalar_type())));
+      one.misfit =
+          torch_error(ErrorKind::mismatch, "receive",
+                      fmt::format("the message of rank {} has {}, and the tensor of the receive {}; both ranks "
+                                  "must pass tensors of the same size and dtype",
+                                  rank, described(bytes, dtype), described(bytes_of(tensor), tensor.scalar_type())));
       one.memory = at::empty({bytes}, at::kByte);
     }
     one.transfers.push_back({receive_async(one.memory, group_, rank, data_tag(tag))});

@@ -32,9 +32,9 @@ struct QueuedMessage {
 };
 
 /// A message is its size in bytes with the number of its dtype, and then its data. So a receiver can wait for several
-/// ranks at a time, and a receive of another size or dtype than the message is an error of this receive alone. A message goes to the first receive that has
-/// begun and accepts its rank and tag. Not thread-safe, and without a thread: its owner calls advance() again and
-/// again.
+/// ranks at a time, and a receive of another size or dtype than the message is an error of this receive alone. A
+/// message goes to the first receive that has begun and accepts its rank and tag. Not thread-safe, and without a
+/// thread: its owner calls advance() again and again.
 class MessageMatching {
  public:
   explicit MessageMatching(Group group) : group_(std::move(group)) {}

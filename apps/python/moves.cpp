@@ -163,8 +163,8 @@ void exchange_slices(CallTensors& tensors, const std::vector<std::int64_t>& outp
   const auto& input = tensors.inputs.front();
   const auto outputs = slices(output, output_sizes, group.size());
   const auto inputs = slices(input, input_sizes, group.size());
-  const auto exchange = agreed_exchange(counts_of(inputs), counts_of(outputs), input.scalar_type(),
-                                        "all_to_all_single", group, limit);
+  const auto exchange =
+      agreed_exchange(counts_of(inputs), counts_of(outputs), input.scalar_type(), "all_to_all_single", group, limit);
   if (!is_even(exchange)) return exchange_all(outputs, inputs, group, limit);
   FlatOutput all(output);
   all_to_all_async(all.memory(), flat(input), group).wait(limit);

@@ -88,9 +88,9 @@ at::Tensor LockstepBackend::allocateTensor(long elements, at::TensorOptions opti
                     options.device());
   const auto memory = std::make_shared<at::Tensor>();
   const auto dtype = static_cast<int>(c10::typeMetaToScalarType(options.dtype()));
-  run({c10d::OpType::UNKNOWN, nullptr, {}, c10d::kUnsetTimeout, false},
-      [=](const Group& group, CallTensors&, Limit) { *memory = lockstep::allocate(group, elements, dtype); })
-      ->wait();
+  run({c10d::OpType::UNKNOWN, nullptr, {}, c10d::kUnsetTimeout, false}, [=](const Group& group, CallTensors&, Limit) {
+    *memory = lockstep::allocate(group, elements, dtype);
+  })->wait();
   return *memory;
 }
 

@@ -15,11 +15,25 @@ using c10::ivalue::Future;
 TorchWork::TorchWork(int rank, std::uint64_t number, const CallFacts& facts, std::shared_ptr<CallbackThreads> threads)
     : c10d::Work(rank, facts.type, facts.title, std::optional(facts.inputs.empty() ? facts.outputs : facts.inputs)),
       number_(number),
+      title_(facts.title != nullptr ? facts.title : "lockstep:allocate"),
       outputs_(facts.outputs),
       threads_(std::move(threads)) {}
 
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
-  c10d::Work::wait(timeout);
+  {
+    std::unique_lock lock(mutex_);
+    const auto over = [this] { return completed_; };
+    TORCH_CHECK(completed_ || process_ == ::getpid(), title_,
+                ": this process was forked while the operation was in progress, and never sees its end");
+    if (timeout == kNoTimeout) {
+      cv_.wait(lock, over);
+    } else if (!cv_.wait_for(lock, timeout, over)) {
+      TORCH_CHECK(false, "Operation timed out! ", title_, ", operation ", number_,
+                  " of its group, did not finish within ", static_cast<double>(timeout.count()) / 1000,
+                  " s; it goes on");
+    }
+    if (exception_) std::rethrow_exception(exception_);
+  }
   c10::intrusive_ptr<Future> future;
   {
     const std::lock_guard lock(mutex_);
@@ -123,10 +137,12 @@ c10::intrusive_ptr<Future> SeveralWorks::getFuture() {
   c10::List<c10::intrusive_ptr<Future>> each(c10::FutureType::create(tensors));
   for (const auto& work : works_) each.push_back(work->getFuture());
   auto self = c10::intrusive_ptr<SeveralWorks>::unsafe_reclaim_from_nonowning(this);
-  return c10::collectAll(each)->then([self](Future& all) {
+  return c10::collectAll(each)->then(
+      [self](Future& all) {
         if (all.hasError()) std::rethrow_exception(all.exception_ptr());
         return c10::IValue(self->result());
-      }, tensors);
+      },
+      tensors);
 }
 
 void SeveralWorks::abort() {

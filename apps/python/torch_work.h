@@ -5,12 +5,15 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <sys/types.h>
+#include <unistd.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,8 @@ class TorchWork : public c10d::Work {
   void settle(c10::ivalue::Future& future, const std::exception_ptr& error) const;
 
   const std::uint64_t number_;
+  const std::string title_;
+  const pid_t process_ = ::getpid();
   const std::vector<at::Tensor> outputs_;
   const std::shared_ptr<CallbackThreads> threads_;
   int source_ = -1;

@@ -56,6 +56,67 @@ def killed_while_receiving():
     expect_error(lambda: dist.recv(torch.ones(3), 1), "rank 1")
 
 
+def ended_before_the_first_collective():
+    """The group is made by init_process_group, and its ranks meet in the background."""
+    dist.init_process_group("lockstep")
+    if dist.get_rank() == 1:
+        os._exit(3)
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 1", "ended")
+
+
+def left_before_the_first_collective():
+    rank = int(os.environ["RANK"])
+    store = dist.FileStore(os.path.join(os.environ["TMPDIR"], "store"), 2)
+    if rank == 1:
+        store.wait(["left"])
+    dist.init_process_group("lockstep", store=store, rank=rank, world_size=2)
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        dist.distributed_c10d._abort_process_group()
+        expect_error(work.wait, "aborted")
+        store.set("left", "1")
+        store.wait(["seen"])
+    else:
+        expect_error(lambda: dist.all_reduce(torch.ones(3)), "rank 0", "gave up", "destroyed")
+        store.set("seen", "1")
+
+
+def other_world_size():
+    if os.environ["RANK"] == "1":
+        os.environ["WORLD_SIZE"] = "3"
+    dist.init_process_group("lockstep", timeout=datetime.timedelta(seconds=60))
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "WORLD_SIZE")
+
+
+def rank_outside():
+    store = dist.HashStore()
+    expect_error(lambda: dist.init_process_group("lockstep", store=store, rank=5, world_size=2), "WORLD_SIZE - 1")
+
+
+def forked_with_pending_work():
+    rank = init()
+    tensor = torch.zeros(3)
+    work = dist.irecv(tensor, 1 - rank)
+    child = os.fork()
+    if child == 0:
+        try:
+            work.wait()
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 3)
+        os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    if rank == 0:
+        expect_error(lambda: work.wait(datetime.timedelta(seconds=1)), "recv", "1 s")
+        dist.send(torch.ones(3), 1)
+        work.wait()
+    else:
+        work.wait()
+        dist.send(torch.ones(3), 0)
+    assert tensor.tolist() == [1.0] * 3
+    dist.destroy_process_group()
+    print("ok")
+
+
 def raises():
     if init() == 1:
         raise KeyError("an error of the program")

@@ -91,11 +91,14 @@ class Tests(unittest.TestCase):
         self.assertEqual(codes, [0, 0, 0], "\n".join(outputs))
 
     def test_ddp_computes_what_it_computes_with_gloo(self):
-        def last_lines(backend):
+        def results(backend):
             codes, outputs = run_ranks(EXAMPLES / "ddp.py", "--backend", backend, "--steps", "20")
-            self.assertEqual(codes, [0, 0], "\n".join(outputs))
-            return [output.splitlines()[-1].replace(backend, "BACKEND") for output in outputs]
-        self.assertEqual(last_lines("lockstep"), last_lines("gloo"))
+            if backend == "lockstep":  # gloo's threads abort some processes while Python ends
+                self.assertEqual(codes, [0, 0], "\n".join(outputs))
+            found = re.findall(rf"rank (\d) of 2 with {backend}: (.*)", "\n".join(outputs))
+            self.assertEqual([rank for rank, _ in found], ["0", "1"], outputs)
+            return found
+        self.assertEqual(results("lockstep"), results("gloo"))
 
     def test_users_of_collectives(self):
         codes, outputs = run_ranks(HERE / "users_of_collectives.py")
@@ -115,14 +118,28 @@ class Tests(unittest.TestCase):
         self.check("raises", (0, 1))
 
     def test_the_report_of_the_launcher_has_the_traceback_of_the_first_failure(self):
-        launcher = pathlib.Path(os.environ["LOCKSTEP_PROGRAM"])
-        ran = subprocess.run([launcher, "run", "--nproc-per-node", "3", sys.executable, HERE / "failures.py", "raises_and_destroys"],
+        ran = subprocess.run([PROGRAM, "run", "--nproc-per-node", "3", sys.executable, HERE / "failures.py", "raises_and_destroys"],
                              env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=LIMIT)
         report = ran.stderr[ran.stderr.index("lockstep run: "):]
         self.assertEqual(ran.returncode, 1, ran.stderr)
         self.assertRegex(report.splitlines()[0], "rank 1 .*failed first")
         self.assertRegex(report, "(?s)reason: Traceback .*raises_and_destroys.*KeyError: 'batch 7 has no label'")
         self.assertRegex(report, "rank 0 .*because it lost another rank")
+
+    def test_a_rank_that_ends_before_the_first_collective_is_named(self):
+        self.check("ended_before_the_first_collective", (0, 3))
+
+    def test_a_rank_that_leaves_before_the_first_collective_says_so(self):
+        self.check("left_before_the_first_collective")
+
+    def test_another_world_size_is_an_error_on_all_ranks(self):
+        self.check("other_world_size")
+
+    def test_a_rank_outside_the_group_is_an_error(self):
+        self.check("rank_outside")
+
+    def test_a_forked_child_does_not_wait_for_ever(self):
+        self.check("forked_with_pending_work")
 
     def test_another_collective_is_an_error_on_all_ranks(self):
         self.check("other_collective")
@@ -179,9 +196,8 @@ class OneStep(unittest.TestCase):
     @staticmethod
     @functools.cache
     def expected():
-        codes, output = run_together(({}, [sys.executable, EXAMPLES / "one_step_spawn.py", "--init_method", f"tcp://127.0.0.1:{free_port()}",
+        _, output = run_together(({}, [sys.executable, EXAMPLES / "one_step_spawn.py", "--init_method", f"tcp://127.0.0.1:{free_port()}",
                                            "--world_size", 1, "--rank", 0, "--ranks_per_host", 2]), LOCKSTEP_EXAMPLE_BACKEND="gloo")
-        assert codes == [0], output
         return OneStep.sums(output, "gloo")
 
     @staticmethod
