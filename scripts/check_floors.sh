@@ -30,7 +30,7 @@ declare -A may_include=(
   [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train cluster runner"
   [apps/operator]="base net cluster cli"
   [apps/ocr]="base data samples models train"
-  [apps/python]="base comm world"
+  [apps/python]="base comm global world"
   [apps/lockstep]="base cli train apps/ocr apps/operator"
 )
 torch_free=(base rows world net store membership doctor comm/reduction data apps/ocr/mindocr apps/operator)

@@ -53,7 +53,7 @@ std::string text_of(const std::string& file) {
   return text;
 }
 
-/// The state and the start of a process of this machine, in ticks since boot (proc(5)); nothing where it has ended.
+/// When a process of this machine began, in ticks since boot (proc(5)); nothing where it has ended.
 std::optional<std::string> start_of(const std::string& pid) {
   const auto text = text_of("/proc/" + pid + "/stat");
   const auto end_of_name = text.rfind(')');
@@ -83,7 +83,8 @@ struct Process {
 
   std::string text() const { return fmt::format("{}\n{}\n{}\n{}\n{}", size, machine, pid, start, host); }
   std::string name() const { return fmt::format("pid {} on {}", pid, host); }
-  bool has_ended() const { return machine == this_machine() && start_of(pid) != start; }
+  /// False where that cannot be seen: on another machine, and without /proc.
+  bool has_ended() const { return machine == this_machine() && !start.empty() && start_of(pid) != start; }
 };
 
 Process this_process(int size) {

@@ -511,8 +511,7 @@ TEST(ErrorFile, ReadsTorchsFormatsAndRefusesOthers) {
     std::ofstream(path, std::ios::trunc) << text;
     return read_error_file(path);
   };
-  const auto torch = read(
-      R"({"message": {"message": "ValueError: no", "extraInfo": {"timestamp": "1700000000"}}})");
+  const auto torch = read(R"({"message": {"message": "ValueError: no", "extraInfo": {"timestamp": "1700000000"}}})");
   ASSERT_TRUE(torch);
   EXPECT_EQ(torch->message, "ValueError: no");
   EXPECT_EQ(torch->kind, "");

@@ -44,9 +44,7 @@ TEST(PythonRanks, MeetInSlurm) {
   expect_ranks(slurm.srun(with({"-N2", "-n3", "--ntasks-per-node=2"}, kDdp), kPackage), 3);
 }
 
-TEST(PythonRanks, MeetUnderMpirun) {
-  expect_ranks(under_mpirun(3, kDdp, kPackage), 3);
-}
+TEST(PythonRanks, MeetUnderMpirun) { expect_ranks(under_mpirun(3, kDdp, kPackage), 3); }
 
 TEST(PythonRanks, MeetOnTwoHosts) {
   const TwoHosts hosts;
