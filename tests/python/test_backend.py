@@ -9,6 +9,7 @@ of the same build (the one beside the package's folder).
 import functools
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -26,14 +27,18 @@ LIMIT = 300  # only a hang reaches it
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below those that the kernel gives to connections, so that no other program gets it before the ranks listen."""
+    while True:
+        port = random.randrange(10000, 20000)
+        with socket.socket() as listener:
+            if listener.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def run_ranks(program, *arguments, ranks=2):
     """Exit codes and outputs of ranks without a launcher: nobody ends the others when one of them fails."""
-    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
+    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1",
+                       PYTHONFAULTHANDLER="1")
     with tempfile.TemporaryDirectory() as folder:
         environment["TMPDIR"] = folder
         processes = [
@@ -42,6 +47,11 @@ def run_ranks(program, *arguments, ranks=2):
             for rank in range(ranks)]
         try:
             outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
+        except subprocess.TimeoutExpired:
+            for process in processes:
+                process.send_signal(signal.SIGABRT)  # prints where its threads are
+            outputs = [process.communicate()[0] for process in processes]
+            raise AssertionError("\n".join(["not ended in time", *outputs])) from None
         finally:
             for process in processes:
                 process.kill()
