@@ -23,7 +23,7 @@ import lockstep
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples" / "python"
 PROGRAM = os.environ.get("LOCKSTEP_PROGRAM", str(pathlib.Path(lockstep.__file__).resolve().parents[2] / "lockstep"))
-LIMIT = 300  # only a hang reaches it
+LIMIT = 900  # only a hang reaches it
 
 
 def free_port():
