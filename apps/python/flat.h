@@ -12,8 +12,7 @@ namespace lockstep::python {
 /// (for example float8) become bytes.
 at::Tensor flat(const at::Tensor& tensor);
 
-/// The memory in which an operation writes the values for `tensor`: `flat(tensor)`, and at the end store(). `filled`:
-/// the operation also reads it.
+/// The memory in which an operation writes the values for `tensor`: `flat(tensor)`, and at the end store().
 class FlatOutput {
  public:
   explicit FlatOutput(const at::Tensor& tensor) : tensor_(tensor), memory_(flat(tensor)) {}

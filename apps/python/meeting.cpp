@@ -83,8 +83,8 @@ struct Process {
 
   std::string text() const { return fmt::format("{}\n{}\n{}\n{}\n{}", size, machine, pid, start, host); }
   std::string name() const { return fmt::format("pid {} on {}", pid, host); }
-  /// False where that cannot be seen: on another machine, and without /proc.
-  bool has_ended() const { return machine == this_machine() && !start.empty() && start_of(pid) != start; }
+  /// False where that cannot be seen: on another machine than `here`, and without /proc.
+  bool has_ended(const std::string& here) const { return machine == here && !start.empty() && start_of(pid) != start; }
 };
 
 Process this_process(int size) {
@@ -119,7 +119,7 @@ class Others {
       turn_ = (turn_ + 1) % member_.size;
     }
     for (const auto& [rank, process] : known_) {
-      if (!process.has_ended()) continue;
+      if (!process.has_ended(machine_)) continue;
       fail(ErrorKind::peer_lost, "meet", "rank {} ({}) ended before all {} ranks of the group had met", rank,
            process.name(), member_.size);
     }
@@ -139,6 +139,7 @@ class Others {
   }
 
   const Member& member_;
+  const std::string machine_ = this_machine();
   std::map<int, Process> known_;
   int turn_ = 0;
   Clock::time_point next_{};

@@ -8,9 +8,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 namespace lockstep::python {
 namespace {

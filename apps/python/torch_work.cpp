@@ -12,6 +12,14 @@ namespace lockstep::python {
 
 using c10::ivalue::Future;
 
+namespace {
+
+[[noreturn]] void refuse_abort() {
+  TORCH_CHECK(false, "Lockstep aborts groups, not single operations: call abort() of the group");
+}
+
+}  // namespace
+
 TorchWork::TorchWork(int rank, std::uint64_t number, const CallFacts& facts, std::shared_ptr<CallbackThreads> threads)
     : c10d::Work(rank, facts.type, facts.title, std::optional(facts.inputs.empty() ? facts.outputs : facts.inputs)),
       number_(number),
@@ -55,9 +63,7 @@ int TorchWork::sourceRank() const {
   return source_;
 }
 
-void TorchWork::abort() {
-  TORCH_CHECK(false, "Lockstep aborts groups, not single operations: call abort() of the group");
-}
+void TorchWork::abort() { refuse_abort(); }
 
 void TorchWork::settle(Future& future, const std::exception_ptr& error) const {
   if (error) {
@@ -145,8 +151,6 @@ c10::intrusive_ptr<Future> SeveralWorks::getFuture() {
       tensors);
 }
 
-void SeveralWorks::abort() {
-  TORCH_CHECK(false, "Lockstep aborts groups, not single operations: call abort() of the group");
-}
+void SeveralWorks::abort() { refuse_abort(); }
 
 }  // namespace lockstep::python
