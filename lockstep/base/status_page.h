@@ -1,9 +1,9 @@
-// The status page of a rank: its progress in one page of a mapped file, which can be read after the rank has died; and
-// that progress as text.
+// The status page of a rank: its progress and its last calls in one mapped file, which can be read after the rank has
+// died; and that progress as text.
 //
 // The kernel keeps the last writes of a process in the file, even when the process is killed. Writing is a few plain
-// stores: no system call, no lock. An operation (collective, group, and sequence number) is packed into one integer, so
-// it is never partially written.
+// stores: no system call, no lock. Each value is one atomic number, so it is never partially written; the values of one
+// call are written one after another, and a reader leaves out a call that changes while it reads.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -35,6 +36,49 @@ constexpr std::uint8_t number_of_collective(std::string_view name) {
   return 0;
 }
 
+/// The dtypes of calls by their number in a page, in the same way; 0: none, or one without a number.
+inline constexpr std::array<std::string_view, 16> kElementNames = {
+    "",         "bool",    "uint8",   "int8",      "int16",      "int32",         "int64",       "float16",
+    "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "other"};
+
+constexpr std::uint8_t number_of_element(std::string_view name) {
+  for (std::size_t i = 1; i < kElementNames.size(); ++i) {
+    if (kElementNames.at(i) == name) return static_cast<std::uint8_t>(i);
+  }
+  return static_cast<std::uint8_t>(kElementNames.size() - 1);
+}
+
+/// The parts into which the time of a run divides, by their number in a page.
+inline constexpr std::array<std::string_view, 9> kTimeParts = {"start", "data", "compute",  "communicate", "wait",
+                                                               "save",  "lost", "evaluate", "other"};
+enum class TimePart : std::uint8_t { start, data, compute, communicate, wait, save, lost, evaluate, other };
+
+/// One call of a collective or message.
+struct CallRecord {
+  using Time = std::chrono::steady_clock::time_point;
+
+  std::string op;                    ///< "all_reduce"
+  std::uint64_t number = 0;          ///< in its group, from 1; messages are counted separately
+  std::string element;               ///< "float32"; empty: no tensor
+  std::uint64_t bytes = 0;           ///< of this rank's tensor
+  std::optional<std::int64_t> step;  ///< that was complete then
+  std::string place;                 ///< "global operator 15, aten::relu of ..."; empty: not known
+  Time asked;                        ///< when the program made the call
+  std::optional<Time> begun;         ///< when the backend began it, after the comparison of arguments
+  std::optional<Time> completed;     ///< when this rank had waited for its result
+
+  bool is_message() const { return op == "send" || op == "receive"; }
+  bool operator==(const CallRecord&) const = default;
+};
+
+/// The last calls of a rank in one group, the oldest first.
+struct GroupCalls {
+  std::string group;  ///< its name; empty: the calls of all groups without a name in the page
+  std::vector<CallRecord> calls;
+
+  bool operator==(const GroupCalls&) const = default;
+};
+
 struct CollectiveMark {
   std::string op;            ///< "all_reduce"
   std::uint64_t number = 0;  ///< sequence number in the group, from 1; send and receive are counted separately
@@ -43,7 +87,31 @@ struct CollectiveMark {
   bool operator==(const CollectiveMark&) const = default;
 };
 
-/// The content of a page.
+/// The last value of a metric.
+struct MetricValue {
+  std::string name;  ///< "loss"
+  std::int64_t step = 0;
+  double value = 0;
+
+  bool operator==(const MetricValue&) const = default;
+};
+
+/// What a training program reports of itself, for people who look at the job.
+struct TrainingProgress {
+  std::optional<std::int64_t> total_steps;  ///< at the end of the run
+  std::optional<std::int64_t> epoch;
+  std::optional<std::int64_t> saved_step;  ///< of the newest checkpoint
+  std::int64_t samples = 0;                ///< of all ranks together, since this process began
+  std::chrono::nanoseconds blocked{0};     ///< the time that this rank was blocked in collectives
+  std::optional<TimePart> doing;           ///< what this rank does now
+  std::array<std::chrono::nanoseconds, kTimeParts.size()> times{};  ///< see TimePart; up to the last completed step
+  std::vector<MetricValue> metrics;
+  std::string work_dir;  ///< system.work_dir; empty: none, or not known
+
+  bool operator==(const TrainingProgress&) const = default;
+};
+
+/// The content of a page, but the calls.
 struct RankProgress {
   std::optional<std::int64_t> step;     ///< the last step that the program reported as complete
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
@@ -54,88 +122,79 @@ struct RankProgress {
   bool operator==(const RankProgress&) const = default;
 };
 
-/// The writer's side of a page. Thread-safe, except open and name_group. Movable.
+/// The writer's side of a page. Thread-safe, except open and name_group; one thread at a time makes calls of one group.
+/// Movable.
 class StatusPage {
  public:
   using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::size_t kNamedGroups = 15;
+  static constexpr std::size_t kRemembered = 1023;  ///< calls of a group
 
   /// A page without memory: writes have no effect.
   StatusPage() = default;
 
-  /// Creates an empty page in the file that LOCKSTEP_STATUS_FILE names. Without the variable, or when the file cannot
-  /// be opened, the page is in private memory that only this process can read: a missing status file must not make a
-  /// rank fail.
+  /// Creates an empty page in the file that LOCKSTEP_STATUS_FILE names, or goes on with the page there if this process
+  /// made it: the jobs of a process share it. Without the variable, or when the file cannot be opened, the page is in
+  /// private memory that only this process can read: a missing status file must not make a rank fail.
   static StatusPage open(const Environment& environment) noexcept;
 
-  /// Registers a group and returns its number, for begin() and end(). A page has room for a few names; further groups
-  /// share number 0.
+  /// Registers a group and returns its number, for ask(), and forgets the calls of an earlier group with this name. A
+  /// page has room for a few groups; further groups share number 0, which has no name.
   std::uint8_t name_group(std::string_view name) noexcept;
 
-  void begin(std::uint8_t collective, std::uint8_t group, std::uint64_t number, Time now) noexcept {
-    if (!page_) return;
-    page_->begun_at.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-    page_->begun.store(pack(collective, group, number), std::memory_order_relaxed);
-  }
-  /// Asynchronous operations may end in another order than they began: the end of an operation that began before the
-  /// last one is not recorded after the end of the last one.
-  void end(std::uint8_t collective, std::uint8_t group, std::uint64_t number) noexcept {
-    if (!page_) return;
-    const auto begun = page_->begun.load(std::memory_order_relaxed);
-    const auto ended = pack(collective, group, number);
-    if (ended == begun || page_->ended.load(std::memory_order_relaxed) != begun) {
-      page_->ended.store(ended, std::memory_order_relaxed);
-    }
-  }
-  void complete_step(std::int64_t step) noexcept {
-    if (!page_) return;
-    page_->step.store(step, std::memory_order_relaxed);
-    page_->has_step.store(1, std::memory_order_relaxed);
-  }
-  void complete_backward() noexcept {
-    if (page_) page_->backwards.fetch_add(1, std::memory_order_relaxed);
-  }
+  /// The number of a text that says where in the program calls are made, for ask(); 0 when there is no room for it.
+  /// Takes a lock: keep the number.
+  std::uint32_t name_place(std::string_view text) noexcept;
 
-  /// The content of the page. `since_begun` is the time from the last begin() to `until`.
+  /// A call, for ask().
+  struct Call {
+    std::uint8_t op = 0;       ///< number_of_collective()
+    std::uint8_t element = 0;  ///< number_of_element()
+    std::uint64_t number = 0;  ///< below 2^48
+    std::uint64_t bytes = 0;
+    std::uint32_t place = 0;  ///< name_place()
+  };
+  /// The record of a call. After kRemembered further calls of the group it belongs to another one, and its times do not
+  /// change that.
+  struct Slot;
+  struct Record {
+    Slot* slot = nullptr;  ///< of this page, which must exist; nullptr: the call is not recorded
+    std::uint64_t mark = 0;
+  };
+
+  /// The program makes a call.
+  Record ask(std::uint8_t group, const Call& call, Time now) noexcept;
+  /// The backend begins it; this rank has its result.
+  static void begin(const Record& record, Time now) noexcept;
+  static void complete(const Record& record, Time now) noexcept;
+
+  void complete_step(std::int64_t step) noexcept;
+  void complete_backward() noexcept;
+
+  /// Replaces the report of the training program. One thread calls it.
+  void report(const TrainingProgress& training) noexcept;
+
+  /// The content of the page. `since_begun` is the time from the last call to `until`.
   RankProgress progress(Time until) const;
+  std::vector<GroupCalls> calls() const;
 
  private:
-  friend std::optional<RankProgress> read_status_page(const std::filesystem::path& file, Time until);
-
-  static constexpr std::uint64_t kMagic = 0x3130'4547'4150'534c;  // "LSPAGE01" in the bytes of a little-endian machine
-  static constexpr std::size_t kNamedGroups = 15;
-  static constexpr std::size_t kNameBytes = 64;
-  using Number = std::atomic<std::uint64_t>;
-  static_assert(Number::is_always_lock_free);
-
-  /// The file's whole content.
-  struct Page {
-    Number magic{0};                        ///< kMagic once the rest is initialized
-    Number begun{0};                        ///< packed, see below
-    std::atomic<std::int64_t> begun_at{0};  ///< ticks of steady_clock, which all processes of a machine share
-    Number ended{0};
-    Number has_step{0};
-    std::atomic<std::int64_t> step{0};
-    std::atomic<std::int64_t> backwards{0};
-    Number groups{0};  ///< number of groups with names
-    std::array<std::array<char, kNameBytes>, kNamedGroups> names{};
-  };
+  struct Mapping;
   struct Unmap {
-    void operator()(Page* page) const noexcept;
+    void operator()(Mapping* mapping) const noexcept;
   };
-
-  /// 8 bits collective, 8 bits group, 48 bits number.
-  static constexpr std::uint64_t pack(std::uint8_t collective, std::uint8_t group, std::uint64_t number) {
-    return (std::uint64_t{collective} << 56) | (std::uint64_t{group} << 48) | (number & ((std::uint64_t{1} << 48) - 1));
-  }
-  static std::optional<CollectiveMark> unpack(std::uint64_t packed, const Page& page);
-  static RankProgress read(const Page& page, Time until);
-
-  std::unique_ptr<Page, Unmap> page_;
+  std::unique_ptr<Mapping, Unmap> mapping_;
 };
 
-/// The content of the page in `file`; nullopt when there is no page. `since_begun` is the time from the last begin() to
+/// The content of the page in `file`; nullopt when there is no page. `since_begun` is the time from the last call to
 /// `until`.
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
+
+/// What the training program in `file` reported; empty when there is no page.
+TrainingProgress read_training(const std::filesystem::path& file);
+
+/// The calls in `file`, by group in the order in which the groups were made; empty when there is no page.
+std::vector<GroupCalls> read_calls(const std::filesystem::path& file);
 
 /// A predicate for the subject "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began
 /// 4.2 s before". Empty when no progress was recorded.

@@ -66,36 +66,6 @@ JobContext::~JobContext() {
   if (failed_ && store_.held_here && !recovers()) linger();
 }
 
-bool JobContext::observe(std::shared_ptr<const CollectiveListener> listener) {
-  const std::lock_guard lock(observer_mutex_);
-  if (observer_) return false;
-  observer_ = std::move(listener);
-  is_observed_ = true;
-  return true;
-}
-
-void JobContext::stop_observing() noexcept {
-  const std::lock_guard lock(observer_mutex_);
-  is_observed_ = false;
-  observer_.reset();
-}
-
-// An exception of the observer must not become a failure of the collective.
-void JobContext::tell_observer(const CollectiveSpan& span) noexcept {
-  try {
-    std::shared_ptr<const CollectiveListener> observer;
-    {
-      const std::lock_guard lock(observer_mutex_);
-      observer = observer_;
-    }
-    if (observer) (*observer)(span);
-  } catch (const std::exception& error) {
-    log_error("a collective was not recorded: {}", error.what());
-  } catch (...) {
-    log_error("a collective was not recorded");
-  }
-}
-
 void JobContext::enlist(const std::weak_ptr<GroupImpl>& group) {
   const std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& one) { return one.expired(); });

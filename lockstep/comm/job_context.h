@@ -9,7 +9,6 @@
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/comm/observe.h>
 #include <lockstep/comm/operator_trace.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/membership/member_session.h>
@@ -58,17 +57,13 @@ class JobContext {
   /// Records that the program has completed this step.
   void complete_step(std::int64_t step) noexcept;
 
-  /// A thread was blocked in a collective from `start` until now; this time is not this rank's own work.
-  void note_waited(std::chrono::steady_clock::time_point start) noexcept {
-    waited_.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
+  /// A thread was blocked in a collective for this time, which is not this rank's own work.
+  void note_waited(std::chrono::steady_clock::duration time) noexcept {
+    waited_.fetch_add(time.count(), std::memory_order_relaxed);
   }
-
-  /// Calls `listener` for each collective that ends (observe.h). Returns false, and changes nothing, where a listener
-  /// exists already.
-  bool observe(std::shared_ptr<const CollectiveListener> listener);
-  void stop_observing() noexcept;
-  bool is_observed() const noexcept { return is_observed_.load(std::memory_order_relaxed); }
-  void tell_observer(const CollectiveSpan& span) noexcept;
+  std::chrono::nanoseconds time_blocked() const noexcept {
+    return std::chrono::steady_clock::duration(waited_.load(std::memory_order_relaxed));
+  }
 
   /// The pending operations of its groups.
   Progress& progress() { return progress_; }
@@ -141,9 +136,6 @@ class JobContext {
   std::atomic<std::chrono::steady_clock::rep> waited_{0};
   std::mutex steps_mutex_;
   StepTimes steps_;
-  std::atomic<bool> is_observed_{false};
-  std::mutex observer_mutex_;
-  std::shared_ptr<const CollectiveListener> observer_;
   std::atomic<std::chrono::steady_clock::rep> store_asked_again_{0};  ///< no request before; 0: it has always answered
   std::atomic<bool> failed_{false};
   std::atomic<bool> joined_{false};

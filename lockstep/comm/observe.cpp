@@ -1,5 +1,5 @@
-// The registration of the one observer that a job may have, as long as the object lives; and clock offsets to rank 0 by
-// 16 exchanges of messages for each rank: the shortest round trip decides.
+// The observation of a job through its status page; and clock offsets to rank 0 by 16 exchanges of messages for each
+// rank: the shortest round trip decides.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group_impl.h>
@@ -13,15 +13,13 @@
 
 namespace lockstep {
 
-CollectiveObserver::CollectiveObserver(const Group& group, CollectiveListener listener) : group_(group) {
-  if (group_.impl().job()->observe(std::make_shared<const CollectiveListener>(std::move(listener)))) return;
-  fail(ErrorKind::invalid_argument, "observe",
-       "the collectives of this job have an observer already, and can have one at a time");
+std::vector<GroupCalls> recent_calls(const Group& group) { return group.impl().job()->status_page().calls(); }
+
+void report_training(const Group& group, const TrainingProgress& training) noexcept {
+  group.impl().job()->status_page().report(training);
 }
 
-CollectiveObserver::~CollectiveObserver() { group_.impl().job()->stop_observing(); }
-
-bool is_observed(const Group& group) { return group.impl().job()->is_observed(); }
+std::chrono::nanoseconds time_blocked(const Group& group) noexcept { return group.impl().job()->time_blocked(); }
 
 namespace {
 
