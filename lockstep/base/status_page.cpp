@@ -99,6 +99,7 @@ static_assert(sizeof(Ring) % kMapPage == 0);
 struct Head {
   Number magic{0};    ///< kMagic once the rest is initialized
   Number process{0};  ///< whose page it is
+  Integer rank{kNone};
   Integer step{kNone};
   Integer backwards{0};
   Integer total_steps{kNone};
@@ -256,7 +257,7 @@ std::vector<GroupCalls> calls_in(const Page& page, std::uint64_t rings) {
   for (std::uint64_t i = 0; i <= named_groups(page) && i < rings; ++i) {
     GroupCalls group{name_of_group(page, i), {}};
     for_each_call(page.rings.at(i), [&](const ReadSlot& call) { group.calls.push_back(record_of(call, page.head)); });
-    if (!group.calls.empty()) groups.push_back(std::move(group));
+    if (i > 0 || !group.calls.empty()) groups.push_back(std::move(group));
   }
   return groups;
 }
@@ -446,6 +447,11 @@ void StatusPage::complete(const Record& record, Time now) noexcept {
   }
 }
 
+void StatusPage::name_rank(int rank) noexcept {
+  auto unknown = kNone;
+  if (mapping_) mapping_->page->head.rank.compare_exchange_strong(unknown, rank);
+}
+
 void StatusPage::complete_step(std::int64_t step) noexcept {
   if (mapping_) mapping_->page->head.step.store(step, kRelaxed);
 }
@@ -497,9 +503,10 @@ TrainingProgress read_training(const std::filesystem::path& file) {
   return copy ? training_in(copy.page().head) : TrainingProgress{};
 }
 
-std::vector<GroupCalls> read_calls(const std::filesystem::path& file) {
+std::optional<RankCalls> read_calls(const std::filesystem::path& file, StatusPage::Time until) {
   const PageCopy copy(file);
-  return copy ? calls_in(copy.page(), copy.rings()) : std::vector<GroupCalls>();
+  if (!copy) return std::nullopt;
+  return RankCalls{static_cast<int>(copy.page().head.rank.load(kRelaxed)), calls_in(copy.page(), copy.rings()), until};
 }
 
 std::string describe(const RankProgress& progress) {

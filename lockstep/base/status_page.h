@@ -71,12 +71,23 @@ struct CallRecord {
   bool operator==(const CallRecord&) const = default;
 };
 
-/// The last calls of a rank in one group, the oldest first.
+/// The last calls of a rank in one group, the oldest first; none where it has made none yet.
 struct GroupCalls {
   std::string group;  ///< its name; empty: the calls of all groups without a name in the page
   std::vector<CallRecord> calls;
 
   bool operator==(const GroupCalls&) const = default;
+};
+
+/// The last calls of a rank, as they were at the time `until`.
+struct RankCalls {
+  using Time = CallRecord::Time;
+
+  int rank = -1;                   ///< -1: not known
+  std::vector<GroupCalls> groups;  ///< in the order in which they were made
+  Time until;
+
+  bool operator==(const RankCalls&) const = default;
 };
 
 struct CollectiveMark {
@@ -168,6 +179,8 @@ class StatusPage {
   static void begin(const Record& record, Time now) noexcept;
   static void complete(const Record& record, Time now) noexcept;
 
+  /// The rank of this process in its first job, for readers.
+  void name_rank(int rank) noexcept;
   void complete_step(std::int64_t step) noexcept;
   void complete_backward() noexcept;
 
@@ -193,8 +206,8 @@ std::optional<RankProgress> read_status_page(const std::filesystem::path& file, 
 /// What the training program in `file` reported; empty when there is no page.
 TrainingProgress read_training(const std::filesystem::path& file);
 
-/// The calls in `file`, by group in the order in which the groups were made; empty when there is no page.
-std::vector<GroupCalls> read_calls(const std::filesystem::path& file);
+/// The calls in `file`, as they are now, with `until` for the reader; nullopt when there is no page.
+std::optional<RankCalls> read_calls(const std::filesystem::path& file, StatusPage::Time until);
 
 /// A predicate for the subject "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began
 /// 4.2 s before". Empty when no progress was recorded.

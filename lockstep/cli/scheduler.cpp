@@ -8,6 +8,8 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/etcd/client.h>
+#include <lockstep/cluster/last_calls.h>
+#include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/tls_contexts.h>
 #include <lockstep/runner/run_program.h>
@@ -45,11 +47,16 @@ constexpr const char* kStatusFooter =
     "of --config; with --rdzv-endpoint, of the launchers of `lockstep run` that meet there. With TLS it shows this\n"
     "machine's client certificate, as a worker does.\n"
     "\n"
+    "With --calls FOLDER it reads the logs of `lockstep run` on this machine instead (--log-dir; without FOLDER, the\n"
+    "launchers that run now): the first collective that not all ranks have made, which ranks are missing from it and\n"
+    "what they did last, and the last calls of each rank. That works while a job hangs, and after it has ended.\n"
+    "\n"
     "Exit code: 0 when the service answered, 1 when it did not, 2 when its address is not given.\n"
     "\n"
     "Examples:\n"
     "  MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=6667 lockstep status\n"
     "  lockstep status --rdzv-endpoint host0:29400\n"
+    "  lockstep status --calls logs\n"
     "  lockstep status --json cluster.sched_host=127.0.0.1 cluster.sched_port=6667";
 
 /// The options of commands that read only the section `cluster` of a configuration.
@@ -119,6 +126,27 @@ int show_status(const ClusterConfig& config, const KnownParts& parts, bool json)
                       json);
 }
 
+/// The last calls of the ranks that were started on this machine; `folder`: of their logs, empty: of launchers that
+/// run.
+int show_calls(const std::string& folder) {
+  constexpr std::size_t kShown = 5;
+  const auto folders = folder.empty() ? cluster::running_log_folders()
+                                      : std::vector<std::filesystem::path>{std::filesystem::path(folder)};
+  if (folders.empty()) {
+    fail(ErrorKind::invalid_argument, "status",
+         "no launcher of this user without --log-dir runs on this machine; give the folder of its logs: "
+         "--calls FOLDER");
+  }
+  for (const auto& each : folders) {
+    const auto ranks = cluster::read_calls_in(each);
+    const auto difference = cluster::compare_calls(ranks);
+    fmt::print("{}: the last calls of {} rank{}\n{}{}", each.string(), ranks.size(), ranks.size() == 1 ? "" : "s",
+               difference.empty() ? "all of them have made the same collectives\n" : difference,
+               cluster::table_of_calls(ranks, kShown));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_scheduler(CLI::App& app, const KnownParts& parts, Action& chosen) {
@@ -139,9 +167,17 @@ void add_status(CLI::App& app, const KnownParts& parts, Action& chosen) {
       ->add_option("--rdzv-endpoint,--rdzv_endpoint", *endpoint,
                    "The endpoint of a job of 'lockstep run' on several nodes (port by default: 29400)")
       ->type_name("HOST[:PORT]");
+  const auto calls = std::make_shared<std::string>();
+  CLI::Option* const wants_calls =
+      command->add_option("--calls", *calls, "The last collectives of each rank on this machine, from these logs")
+          ->type_name("[FOLDER]")
+          ->expected(0, 1);
   command->footer(kStatusFooter);
   command->callback([=, &chosen] {
-    chosen = [=] { return endpoint->empty() ? show_status(*config, parts, *json) : show_launchers(*endpoint, *json); };
+    chosen = [=] {
+      if (wants_calls->count() > 0) return show_calls(*calls);
+      return endpoint->empty() ? show_status(*config, parts, *json) : show_launchers(*endpoint, *json);
+    };
   });
 }
 

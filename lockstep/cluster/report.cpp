@@ -1,5 +1,6 @@
 // The rules of blame (which rank failed first and why), the exit code of the job, and the text of its report.
 #include <lockstep/base/status_page.h>
+#include <lockstep/cluster/last_calls.h>
 #include <lockstep/cluster/report.h>
 
 #include <fmt/core.h>
@@ -76,6 +77,19 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
   return text + "\n";
 }
 
+/// The first calls that not all ranks have made, as far as their pages are known.
+std::string describe_calls(std::span<const RankEnd> ends) {
+  std::vector<RankCalls> ranks;
+  for (const auto& end : ends) {
+    if (!end.calls) continue;
+    ranks.push_back(*end.calls);
+    ranks.back().rank = end.rank;
+  }
+  const auto text = compare_calls(ranks);
+  if (text.empty()) return "";
+  return fmt::format("  calls: {}\n", indented(std::string_view(text).substr(0, text.size() - 1), "         "));
+}
+
 std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first) {
   const RankEnd& end = ends[first];
   std::string text = fmt::format("lockstep run: rank {} ({}) {} first, {:.1f} s after the start: {}\n", end.rank,
@@ -91,7 +105,7 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
     ++told;
   }
   if (told < ends.size()) text += fmt::format("  and {} more ranks\n", ends.size() - told);
-  return text;
+  return text + describe_calls(ends);
 }
 
 std::string describe_interrupted_job(std::span<const RankEnd> ends, int signal) {

@@ -29,6 +29,7 @@ struct RankEnd {
   bool again = false;  ///< the process that it replaced died in the same way, and this one made no more progress
   std::optional<FailureNote> note;       ///< from its error file
   std::optional<RankProgress> progress;  ///< from its status page; `since_begun` is the time until its end
+  std::optional<RankCalls> calls;        ///< from its status page, until its end
   std::vector<std::string> last_lines;   ///< the last lines of its stderr
 };
 

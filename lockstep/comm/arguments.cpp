@@ -42,6 +42,24 @@ std::string dtype_name(at::ScalarType dtype) {
   return name;
 }
 
+std::uint8_t number_of_dtype(at::ScalarType dtype) noexcept {
+  switch (dtype) {
+    case at::kFloat: return number_of_element("float32");
+    case at::kDouble: return number_of_element("float64");
+    case at::kHalf: return number_of_element("float16");
+    case at::kBFloat16: return number_of_element("bfloat16");
+    case at::kByte: return number_of_element("uint8");
+    case at::kChar: return number_of_element("int8");
+    case at::kShort: return number_of_element("int16");
+    case at::kInt: return number_of_element("int32");
+    case at::kLong: return number_of_element("int64");
+    case at::kBool: return number_of_element("bool");
+    case at::kComplexFloat: return number_of_element("complex64");
+    case at::kComplexDouble: return number_of_element("complex128");
+    default: return number_of_element("other");
+  }
+}
+
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   // Only the kind of the device, because the index of the device differs between ranks.
@@ -182,7 +200,9 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
       auto text = problem ? refusal(signature, *problem) : signature;
       if (call.trace != 0) text += fmt::format(" in global operator {}", call.step);
       const auto all = group.backend().exchange(fingerprint(text, call.trace), call);
-      group.job()->note_waited(start);
+      const auto end = std::chrono::steady_clock::now();
+      group.job()->note_waited(end - start);
+      StatusPage::begin(call.record, end);
       difference = disagreement(all);
     } catch (...) {
       group.rethrow(call, std::current_exception(),

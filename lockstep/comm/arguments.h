@@ -48,6 +48,9 @@ Problem check_message(int peer, int self, int size, int tag, std::string_view wh
 /// "float32[2, 3]", "float32[2, 3] on cuda", "undefined".
 std::string describe(const at::Tensor& tensor);
 
+/// The number of a dtype on the status page.
+std::uint8_t number_of_dtype(at::ScalarType dtype) noexcept;
+
 /// "float32", "bool", ...
 std::string dtype_name(at::ScalarType dtype);
 

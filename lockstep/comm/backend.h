@@ -6,8 +6,8 @@
 // They may differ on an unchecked() handle, and the lengths of messages may always differ.
 #pragma once
 
+#include <lockstep/base/status_page.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/group.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/reduction/network_reduction.h>
 #include <lockstep/net/tls_contexts.h>
@@ -42,8 +42,10 @@ struct Call {
   /// Hash of the OperatorTrace of the call (operator_trace.h), compared with that of other ranks; 0: none.
   std::uint64_t trace = 0;
   std::uint64_t step = 0;         ///< number of the step on that trace
-  std::uint64_t bytes = 0;        ///< as in CollectiveSpan
+  std::uint64_t bytes = 0;        ///< of the tensor that this rank gives, else of the received one; scatter: of a slice
   c10::Device device{c10::kCPU};  ///< of its tensors
+  std::uint8_t element = 0;       ///< the number of their dtype on the status page
+  StatusPage::Record record{};    ///< on the status page
 };
 
 /// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.

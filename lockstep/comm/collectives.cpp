@@ -38,11 +38,7 @@ using detail::Problem;
 using detail::rows_divided;
 using detail::rows_times;
 
-/// The data of this rank's tensor that a call moves.
-struct Payload {
-  std::uint64_t bytes = 0;  ///< as in CollectiveSpan
-  c10::Device device{c10::kCPU};
-};
+using detail::Payload;
 
 /// One call as the front receives it.
 struct GroupRequest {
@@ -51,7 +47,6 @@ struct GroupRequest {
   std::optional<Payload> payload{};  ///< none for calls without a tensor
 
   bool empty() const { return payload && payload->bytes == 0; }  ///< nothing to move
-  std::uint64_t bytes() const { return payload ? payload->bytes : 0; }
   c10::Device device() const { return payload ? payload->device : c10::Device(c10::kCPU); }
 };
 
@@ -77,12 +72,17 @@ Work run(const Group& group, const GroupRequest& request, const Signature& signa
   if (!current_trace() && group.checks_arguments()) impl.meet_on_traces();
   const auto misplaced = request.problem ? std::nullopt : impl.misplaced(request.device());
   const Problem& problem = misplaced ? misplaced : request.problem;
-  const auto device = misplaced ? c10::Device(c10::kCPU) : request.device();
-  const Call call = impl.begin(request.op, request.bytes(), device);
-  Backend& backend = impl.backend_on(device);
+  auto payload = request.payload.value_or(Payload{});
+  if (misplaced) payload.device = c10::kCPU;
+  const Call call = impl.begin(request.op, payload);
+  Backend& backend = impl.backend_on(payload.device);
   const bool compared_there = backend.compares_calls();
   if (compared_there && problem) backend.refuse(detail::refusal(signature(), *problem));
-  if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), problem);
+  if (!compared_there && group.checks_arguments()) {
+    agree(impl, call, signature(), problem);
+  } else {
+    StatusPage::begin(call.record, call.begun);
+  }
   if (problem) throw Error(ErrorKind::invalid_argument, call.op, *problem);
   if (request.empty() && !compared_there) return nothing_to_do(impl, call);
   const auto start_it = [&] { return start(backend, call); };
@@ -121,7 +121,8 @@ Tensor empty_slice(const Tensor& tensor, int size) {
 
 Payload payload_of(const Tensor& tensor) {
   if (!tensor.defined()) return {};
-  return {static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize(), tensor.device()};
+  return {static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize(), tensor.device(),
+          detail::number_of_dtype(tensor.scalar_type())};
 }
 
 // The same for a message, in which only two ranks take part.
@@ -133,7 +134,7 @@ Work run_message(const Group& group, const GroupRequest& request, Start start) {
   const auto misplaced = request.problem ? std::nullopt : impl.misplaced(request.device());
   const Problem& problem = misplaced ? misplaced : request.problem;
   if (problem) throw Error(ErrorKind::invalid_argument, request.op.name, *problem);
-  const Call call = impl.begin_message(request.op, request.bytes(), request.device());
+  const Call call = impl.begin_message(request.op, request.payload.value_or(Payload{}));
   if (request.empty()) return nothing_to_do(impl, call);
   return detail::start_work(impl, call, [&] { return start(impl.backend_on(call.device), call); });
 }

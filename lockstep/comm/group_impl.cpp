@@ -222,33 +222,54 @@ void GroupImpl::left_out_of_subgroup() {
   if (on_device_) on_device_->left_out_of_subgroup();
 }
 
-Call GroupImpl::begin(const Op& op, std::uint64_t bytes, c10::Device device) {
+Call GroupImpl::begin(const Op& op, const Payload& payload) {
   throw_if_failed({op.name, sequence_ + 1});
   OperatorTrace* trace = current_trace();
   if (trace) meet_on(*trace);
-  return begun({.op = op.name,
-                .sequence = ++sequence_,
-                .kind = op.number,
-                .begun = std::chrono::steady_clock::now(),
-                .trace = trace ? trace->hash() : 0,
-                .step = trace ? trace->number() : 0,
-                .bytes = bytes,
-                .device = device});
+  return recorded({.op = op.name,
+                   .sequence = ++sequence_,
+                   .kind = op.number,
+                   .begun = std::chrono::steady_clock::now(),
+                   .trace = trace ? trace->hash() : 0,
+                   .step = trace ? trace->number() : 0,
+                   .bytes = payload.bytes,
+                   .device = payload.device,
+                   .element = payload.element});
 }
 
-Call GroupImpl::begin_message(const Op& op, std::uint64_t bytes, c10::Device device) {
+Call GroupImpl::begin_message(const Op& op, const Payload& payload) {
   throw_if_failed({op.name, messages_ + 1});
-  return begun({.op = op.name,
-                .sequence = ++messages_,
-                .kind = op.number,
-                .begun = std::chrono::steady_clock::now(),
-                .bytes = bytes,
-                .device = device});
+  const Call call = recorded({.op = op.name,
+                              .sequence = ++messages_,
+                              .kind = op.number,
+                              .begun = std::chrono::steady_clock::now(),
+                              .bytes = payload.bytes,
+                              .device = payload.device,
+                              .element = payload.element});
+  StatusPage::begin(call.record, call.begun);
+  return call;
 }
 
-Call GroupImpl::begun(const Call& call) {
-  job_->status_page().begin(call.kind, page_number_, call.sequence, call.begun);
+Call GroupImpl::recorded(Call call) {
+  call.record = job_->status_page().ask(
+      page_number_,
+      {.op = call.kind, .element = call.element, .number = call.sequence, .bytes = call.bytes, .place = place_now()},
+      call.begun);
   return call;
+}
+
+// The place that the program gives, else the last step on its trace, whose texts stay at their addresses.
+std::uint32_t GroupImpl::place_now() noexcept {
+  const auto place = current_place();
+  const OperatorTrace* const trace = place == 0 ? current_trace() : nullptr;
+  const std::string* const text = trace != nullptr ? trace->text() : nullptr;
+  if (text == nullptr) return place;
+  auto& [known, number] = places_[(reinterpret_cast<std::uintptr_t>(text) / sizeof(std::string)) % places_.size()];
+  if (known != text) {
+    number = job_->status_page().name_place(*text);
+    known = text;
+  }
+  return number;
 }
 
 void GroupImpl::wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout) {
@@ -256,10 +277,12 @@ void GroupImpl::wait_for(WorkState& work, const Call& call, std::chrono::millise
   try {
     job_->progress().wait(work, backend_on(call.device), timeout);
   } catch (...) {
-    job_->note_waited(start);  // it may be called again
+    job_->note_waited(std::chrono::steady_clock::now() - start);  // it may be called again
     throw;
   }
-  job_->note_waited(start);
+  const auto end = std::chrono::steady_clock::now();
+  job_->note_waited(end - start);
+  StatusPage::complete(call.record, end);
 }
 
 void GroupImpl::throw_if_failed(const Call& call) {
@@ -342,14 +365,15 @@ void GroupImpl::meet_anew(OperatorTrace& trace) {
   while (met != trace.failures()) {
     const auto number = trace.failures();
     throw_if_failed({kMeet.name, sequence_ + 1});
-    const Call call = begun({.op = kMeet.name,
-                             .sequence = ++sequence_,
-                             .kind = kMeet.number,
-                             .begun = std::chrono::steady_clock::now(),
-                             .trace = number * 0x9e3779b97f4a7c15U | 1,
-                             .step = 0});
+    const Call call = recorded({.op = kMeet.name,
+                                .sequence = ++sequence_,
+                                .kind = kMeet.number,
+                                .begun = std::chrono::steady_clock::now(),
+                                .trace = number * 0x9e3779b97f4a7c15U | 1,
+                                .step = 0});
     try {
       if (backend_->compares_calls()) {
+        StatusPage::begin(call.record, call.begun);
         finish_work(*this, call, [&] { return backend_->barrier(call); });
       } else {
         agree(*this, call, fmt::format("continue after {} errors of one rank", number), std::nullopt);

@@ -7,6 +7,7 @@
 #include <lockstep/comm/job_context.h>
 #include <lockstep/comm/operator_trace.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -31,6 +33,13 @@ struct Op {
   consteval Op(const char (&text)[N]) : name(text, N - 1), number(number_of_collective(name)) {
     if (number == 0) throw "kCollectiveNames lacks this collective";
   }
+};
+
+/// The data of this rank's tensor that a call moves.
+struct Payload {
+  std::uint64_t bytes = 0;  ///< as in Call
+  c10::Device device{c10::kCPU};
+  std::uint8_t element = 0;  ///< the number of its dtype on the status page; 0: no tensor
 };
 
 /// The members of a group, and the rank of this process among them.
@@ -82,8 +91,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string_view requested_backend() const { return requested_; }
 
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
-  Call begin(const Op& op, std::uint64_t bytes = 0, c10::Device device = c10::kCPU);
-  Call begin_message(const Op& op, std::uint64_t bytes, c10::Device device);
+  Call begin(const Op& op, const Payload& payload = {});
+  Call begin_message(const Op& op, const Payload& payload);
   /// Before a collective on a trace that was restarted: waits until all members have restarted it equally often. Throws
   /// the error of the restart if this rank is behind.
   void meet_on(OperatorTrace& trace) {
@@ -96,19 +105,14 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Adds a trace for collectives of this group. All members call it, in the same order.
   void add_trace(const std::shared_ptr<OperatorTrace>& trace) {
     std::erase_if(traces_, [](const auto& each) { return each.expired(); });
+    places_ = {};  // the texts of traces that ended may be at the same addresses
     traces_.push_back(trace);
   }
   /// Waits for the pending operation of a call while all other pending operations of this process advance (progress.h),
-  /// and adds the time to the waiting time of this rank.
+  /// adds the time to the waiting time of this rank, and records that the call has its result.
   void wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout);
-  /// Records that the call has its result.
-  void ended(const Call& call) noexcept {
-    job_->status_page().end(call.kind, page_number_, call.sequence);
-    if (job_->is_observed()) {
-      job_->tell_observer(
-          {call.op, members_.name, call.sequence, call.bytes, call.begun, std::chrono::steady_clock::now()});
-    }
-  }
+  /// Records that a call without a pending operation has its result.
+  static void ended(const Call& call) noexcept { StatusPage::complete(call.record, std::chrono::steady_clock::now()); }
 
   /// While it exists, calls of other threads fail: the numbers of two calls at a time would differ between ranks.
   class SoleCaller {
@@ -157,7 +161,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::vector<std::shared_ptr<OperatorTrace>> traces() const;
   std::string compare_on(OperatorTrace& trace, const Call& call);
   BackendContext backend_context();
-  Call begun(const Call& call);
+  Call recorded(Call call);
+  std::uint32_t place_now() noexcept;
   void throw_if_failed(const Call& call);
   std::optional<std::string> misplaced_elsewhere(c10::Device device) const;
   void make_backends(GroupImpl* parent);
@@ -174,6 +179,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string requested_;
   std::uint8_t page_number_;  ///< of this group on the status page
   std::shared_ptr<Backend> backend_;
+  /// The numbers on the status page of texts on traces that were used last, by the address of the text.
+  std::array<std::pair<const std::string*, std::uint32_t>, 64> places_{};
   std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
   std::map<std::string, std::uint64_t> met_;  ///< by trace, the last restart that all members have made

@@ -53,6 +53,7 @@ JobContext::JobContext(World world, GroupOptions options, OpenedStore store, std
       members_(std::move(members)),
       bind_address_(std::move(bind_address)),
       peers_(members_, world_.rank) {
+  status_page_.name_rank(world_.rank);
   if (!session_) {
     answer_where_are_you();  // a session sends this request in another way
     return;

@@ -15,6 +15,10 @@ namespace lockstep {
 
 std::vector<GroupCalls> recent_calls(const Group& group) { return group.impl().job()->status_page().calls(); }
 
+std::uint32_t name_place(const Group& group, std::string_view text) noexcept {
+  return group.impl().job()->status_page().name_place(text);
+}
+
 void report_training(const Group& group, const TrainingProgress& training) noexcept {
   group.impl().job()->status_page().report(training);
 }

@@ -6,6 +6,8 @@
 #include <lockstep/comm/group.h>
 
 #include <chrono>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -13,6 +15,10 @@ namespace lockstep {
 /// The last calls of this rank in all groups of this process (StatusPage::kRemembered of each), the oldest first. Takes
 /// about a millisecond. Thread-safe.
 std::vector<GroupCalls> recent_calls(const Group& group);
+
+/// The number of a text that says where in the program calls are made ("gradients in bucket 2"), for CallPlace
+/// (operator_trace.h); 0 where the page has no room for it. Takes a lock: keep the number.
+std::uint32_t name_place(const Group& group, std::string_view text) noexcept;
 
 /// Replaces what this rank reports of its training on its status page, for people who look at the job. One thread calls
 /// it. Costs some tens of nanoseconds.

@@ -13,6 +13,7 @@ namespace lockstep {
 namespace {
 
 thread_local OperatorTrace* current = nullptr;
+thread_local std::uint32_t place_now = 0;
 
 constexpr std::size_t kFailuresRemembered = 8;
 
@@ -84,6 +85,12 @@ OperatorTraceScope::OperatorTraceScope(OperatorTrace* trace) noexcept : before_(
 OperatorTraceScope::~OperatorTraceScope() { current = before_; }
 
 OperatorTrace* current_trace() noexcept { return current; }
+
+CallPlace::CallPlace(std::uint32_t place) noexcept : before_(place_now) { place_now = place; }
+
+CallPlace::~CallPlace() { place_now = before_; }
+
+std::uint32_t current_place() noexcept { return place_now; }
 
 namespace detail {
 namespace {

@@ -78,6 +78,11 @@ class OperatorTrace {
     return found != texts_.end() ? found->second : texts_.emplace(hash, make()).first->second;
   }
 
+  /// The text of the last step; nullptr before the first one.
+  const std::string* text() const noexcept {
+    return steps_[number() % kRemembered].text.load(std::memory_order_relaxed);
+  }
+
   const std::string& name() const { return name_; }
   std::uint64_t number() const noexcept { return number_.load(std::memory_order_relaxed); }
   std::uint64_t hash() const noexcept { return hash_.load(std::memory_order_relaxed); }
@@ -119,6 +124,22 @@ class OperatorTraceScope {
 
 /// The trace of the innermost scope of this thread; nullptr outside of any.
 OperatorTrace* current_trace() noexcept;
+
+/// While it exists, the status page says that the calls of this thread are made at this place of the program, a number
+/// of name_place() (observe.h).
+class CallPlace {
+ public:
+  explicit CallPlace(std::uint32_t place) noexcept;
+  ~CallPlace();
+  CallPlace(const CallPlace&) = delete;
+  CallPlace& operator=(const CallPlace&) = delete;
+
+ private:
+  std::uint32_t before_;
+};
+
+/// The place of the innermost CallPlace of this thread; 0 outside of any.
+std::uint32_t current_place() noexcept;
 
 namespace detail {
 

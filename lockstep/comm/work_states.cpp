@@ -146,7 +146,6 @@ class CollectiveWork : public WorkState {
       fail(start);
     }
     pending_.reset();
-    group_->ended(call_);
   }
 
   [[noreturn]] void fail(Clock::time_point start) {
@@ -183,7 +182,6 @@ void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::
   } catch (...) {
     group.rethrow(call, std::current_exception(), since(call.begun));
   }
-  group.ended(call);
 }
 
 }  // namespace lockstep::detail

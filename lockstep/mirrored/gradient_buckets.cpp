@@ -2,10 +2,13 @@
 #include <lockstep/mirrored/gradient_buckets.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/comm/observe.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 
 #include <ATen/Dispatch.h>
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -152,9 +155,9 @@ at::Tensor& GradientBuckets::arena(int dtype) {
                        [&](const at::Tensor& each) { return static_cast<int>(each.scalar_type()) == dtype; });
 }
 
-void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const std::vector<std::size_t>& order) {
+void GradientBuckets::lay_out(const std::vector<GradientSlot>& slots, const std::vector<std::size_t>& order) {
   torch::NoGradGuard no_grad;
-  places_.resize(parameters.size());
+  places_.resize(slots.size());
   for (auto& plan : plan_buckets(sizes_, order, limits_)) {
     Bucket bucket;
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
@@ -167,9 +170,12 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     bucket.marks = bucket.tail.narrow(0, 0, kMarks);
     bucket.used = bucket.tail.narrow(0, kMarks, members);
     for (const auto& member : plan.members) {
-      places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
+      places_[member.parameter] = {tensor_in(bucket.flat, member.offset, slots[member.parameter].parameter),
                                    buckets_.size()};
     }
+    const auto others = members == 1 ? "" : fmt::format(" and {} more", members - 1);
+    bucket.place = name_place(group_, fmt::format("the gradient of {}{} (bucket {})",
+                                                  slots[plan.members.front().parameter].name, others, buckets_.size()));
     bucket.plan = std::move(plan);
     buckets_.push_back(std::move(bucket));
   }
@@ -188,6 +194,7 @@ void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& 
   if (!bucket.flat.is_cpu()) bucket.flat_tail.copy_(bucket.tail, /*non_blocking=*/true);
   // Sizes and dtypes were compared with the module. The first bucket of each round compares arguments, to detect ranks
   // that are not in a backward: ranks with different numbers of batches are a common mistake.
+  const CallPlace place(bucket.place);
   bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 

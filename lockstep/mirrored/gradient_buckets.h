@@ -68,7 +68,7 @@ class GradientBuckets {
 
   bool laid_out() const { return !buckets_.empty(); }
   /// `order` as for plan_buckets, the same on all ranks. Not a collective.
-  void lay_out(const std::vector<at::Tensor>& parameters, const std::vector<std::size_t>& order);
+  void lay_out(const std::vector<GradientSlot>& slots, const std::vector<std::size_t>& order);
 
   struct Place {
     at::Tensor view;  ///< shaped like the parameter, with its strides where it is dense
@@ -111,6 +111,7 @@ class GradientBuckets {
     at::Tensor marks;      ///< [kMarks], in tail
     at::Tensor used;       ///< [members], in tail
     Work work;
+    std::uint32_t place = 0;  ///< its reduction on the status page
   };
   at::Tensor& arena(int dtype);
   int ranks_with(std::size_t bucket, std::int64_t mark) const;

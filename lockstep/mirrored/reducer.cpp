@@ -295,7 +295,7 @@ void Reducer::together(const Call& call) {
 void Reducer::lay_out() {
   std::vector<std::size_t> order;
   together([&] { order = agree_on_order(arrivals_, slots_.size(), group_); });
-  buckets_.lay_out(tensors_of(slots_, &GradientSlot::parameter), order);
+  buckets_.lay_out(slots_, order);
 }
 
 void Reducer::settle(std::size_t index) { mirrored::settle(slots_[index], place(index), mean_ ? 1 : group_.size()); }

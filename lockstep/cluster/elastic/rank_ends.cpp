@@ -2,6 +2,7 @@
 #include <lockstep/base/json.h>
 #include <lockstep/cluster/elastic/job_json.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
+#include <lockstep/cluster/last_calls.h>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,63 @@ RankProgress progress_of(const json& value) {
   return progress;
 }
 
+// Of the calls, a report needs the last ones.
+constexpr std::size_t kSentCalls = 4;
+constexpr std::size_t kSentGroups = 4;
+/// The time of a rank's end on the clock of its calls, which is not that of the machine that reads them.
+constexpr RankCalls::Time kTheEnd{std::chrono::hours(24 * 365 * 100)};
+
+json age_of(RankCalls::Time time, RankCalls::Time until) {
+  return std::chrono::duration_cast<milliseconds>(until - time).count();
+}
+
+RankCalls::Time time_before(const json& age) {
+  constexpr std::int64_t kMostAge = std::int64_t{1000} * 3600 * 24 * 365 * 10;
+  return kTheEnd - milliseconds(std::clamp<std::int64_t>(integer_of<std::int64_t>(age), 0, kMostAge));
+}
+
+json json_of(const CallRecord& call, RankCalls::Time until) {
+  json value = {{"op", call.op},       {"number", call.number}, {"element", call.element},
+                {"bytes", call.bytes}, {"place", call.place},   {"asked_ms", age_of(call.asked, until)}};
+  if (call.step) value["step"] = *call.step;
+  if (call.begun) value["begun_ms"] = age_of(*call.begun, until);
+  if (call.completed) value["completed_ms"] = age_of(*call.completed, until);
+  return value;
+}
+
+CallRecord call_of(const json& value) {
+  CallRecord call;
+  value.at("op").get_to(call.op);
+  call.number = integer_of<std::uint64_t>(value.at("number"));
+  value.at("element").get_to(call.element);
+  call.bytes = integer_of<std::uint64_t>(value.at("bytes"));
+  value.at("place").get_to(call.place);
+  call.asked = time_before(value.at("asked_ms"));
+  if (value.contains("step")) call.step = integer_of<std::int64_t>(value["step"]);
+  if (value.contains("begun_ms")) call.begun = time_before(value["begun_ms"]);
+  if (value.contains("completed_ms")) call.completed = time_before(value["completed_ms"]);
+  return call;
+}
+
+json json_of(const RankCalls& calls) {
+  json groups = json::array();
+  for (const auto& group : newest_calls(calls.groups, kSentCalls, kSentGroups)) {
+    json sent = json::array();
+    for (const auto& call : group.calls) sent.push_back(json_of(call, calls.until));
+    groups.push_back({{"group", group.group}, {"calls", std::move(sent)}});
+  }
+  return groups;
+}
+
+RankCalls calls_of(const json& groups, int rank) {
+  RankCalls calls{.rank = rank, .groups = {}, .until = kTheEnd};
+  for (const auto& group : groups) {
+    auto& taken = calls.groups.emplace_back(GroupCalls{group.at("group").get<std::string>(), {}});
+    for (const auto& call : group.at("calls")) taken.calls.push_back(call_of(call));
+  }
+  return calls;
+}
+
 json json_of(const RankEnd& end) {
   json value = {{"rank", end.rank},
                 {"pid", end.pid},
@@ -75,6 +133,7 @@ json json_of(const RankEnd& end) {
   if (end.again) value["again"] = true;
   if (end.note) value["note"] = json_of(*end.note);
   if (end.progress) value["progress"] = json_of(*end.progress);
+  if (end.calls) value["calls"] = json_of(*end.calls);
   return value;
 }
 
@@ -92,6 +151,7 @@ RankEnd end_of(const json& value) {
   if (value.contains("again")) value["again"].get_to(end.again);
   if (value.contains("note")) end.note = note_of(value["note"]);
   if (value.contains("progress")) end.progress = progress_of(value["progress"]);
+  if (value.contains("calls")) end.calls = calls_of(value["calls"], end.rank);
   return end;
 }
 

@@ -75,14 +75,18 @@ UniqueFd lock_folder(const std::filesystem::path& path) {
   return folder;
 }
 
+/// The time of its last change, if it is a temporary folder of this user's launchers.
+std::optional<std::time_t> time_of_folder(const std::filesystem::path& path) {
+  struct stat info {};
+  if (!path.filename().string().starts_with(kTemporary) || ::lstat(path.c_str(), &info) != 0) return std::nullopt;
+  const bool mine = S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+  return mine ? std::optional(info.st_mtime) : std::nullopt;
+}
+
 bool is_abandoned(const std::filesystem::directory_entry& entry) {
   constexpr std::time_t kYoung = 60;  // younger than this, its owner may still be about to lock it
-  struct stat info {};
-  if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &info) != 0) {
-    return false;
-  }
-  const bool mine = S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
-  return mine && info.st_mtime + kYoung < std::time(nullptr) && lock_folder(entry.path());
+  const auto changed = time_of_folder(entry.path());
+  return changed && *changed + kYoung < std::time(nullptr) && lock_folder(entry.path());
 }
 
 /// Removes the folders of killed launchers.
@@ -97,6 +101,17 @@ void remove_abandoned(const std::filesystem::path& parent) {
 }
 
 }  // namespace
+
+std::vector<std::filesystem::path> running_log_folders() {
+  std::vector<std::filesystem::path> folders;
+  std::error_code none;
+  const auto parent = std::filesystem::temp_directory_path(none);
+  for (std::filesystem::directory_iterator entry(parent, none), end; !none && entry != end; entry.increment(none)) {
+    if (time_of_folder(entry->path()) && !lock_folder(entry->path())) folders.push_back(entry->path());
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
 
 Streams StreamChoice::of(int local_rank) const {
   const auto own = by_rank.find(local_rank);

@@ -107,6 +107,9 @@ class LogFolder {
   std::filesystem::path path_;
 };
 
+/// The temporary folders of this user's launchers that run now.
+std::vector<std::filesystem::path> running_log_folders();
+
 /// Makes an empty folder; deletes the contents of an existing one. Error(io) on failure.
 void make_empty_folder(const std::filesystem::path& path);
 

@@ -92,6 +92,7 @@ RankEnd Replacements::end_of(const LocalRank& rank, Clock::time_point start) con
   RankEnd end = rank.end(start);
   end.note = read_error_file(file_of(rank, error_file_of));
   end.progress = read_status_page(file_of(rank, status_file_of), start + end.after);
+  end.calls = read_calls(file_of(rank, status_file_of), start + end.after);
   if (is_excused(rank)) end.status = {};
   end.again = repeated_.contains(end.pid);
   return end;

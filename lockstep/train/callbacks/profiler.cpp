@@ -17,8 +17,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace lockstep::train {
@@ -51,23 +52,31 @@ struct Bar {
   std::int64_t number = 0;  ///< of the step, or of the collective in its group
   std::string group{};      ///< of a collective
   std::uint64_t bytes = 0;  ///< of a collective
+  std::string place{};      ///< of a collective: where in the program it was called, as far as known
 };
 
-/// The collectives of a rank. Thread-safe, because several threads may wait for collectives.
+/// The calls of a rank, taken from what its groups remember: collectives and messages that are complete.
 class CollectiveBars {
  public:
-  void add(const CollectiveSpan& span) {
-    const std::lock_guard lock(mutex_);
-    bars_.push_back({std::string(span.op), span.begin, span.end, static_cast<std::int64_t>(span.number),
-                     std::string(span.group), span.bytes});
+  /// Calls that were made before this time are left out.
+  explicit CollectiveBars(Clock::time_point begin) : begin_(begin) {}
+
+  /// Takes the calls that have ended since the last time.
+  void take(const Group& group) {
+    for (const auto& [name, calls] : recent_calls(group)) {
+      for (const auto& call : calls) {
+        if (call.asked < begin_ || !call.completed) continue;
+        if (!taken_.emplace(name, call.is_message(), call.number).second) continue;
+        bars_.push_back({call.op, call.asked, *call.completed, static_cast<std::int64_t>(call.number), name, call.bytes,
+                         call.place});
+      }
+    }
   }
-  std::vector<Bar> take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(bars_, {});
-  }
+  const std::vector<Bar>& bars() const { return bars_; }
 
  private:
-  std::mutex mutex_;
+  Clock::time_point begin_;
+  std::set<std::tuple<std::string, bool, std::uint64_t>> taken_;
   std::vector<Bar> bars_;
 };
 
@@ -83,12 +92,10 @@ void add_collectives(TraceFile& trace, std::vector<Bar> bars) {
     if (lane == busy_until.end()) lane = busy_until.insert(lane, bar.end);
     *lane = bar.end;
     const auto thread = kStepsThread + 1 + (lane - busy_until.begin());
-    trace.add({bar.name,
-               "collective",
-               thread,
-               since_epoch(bar.begin),
-               bar.end - bar.begin,
-               {{"bytes", static_cast<std::int64_t>(bar.bytes)}, {"group", bar.group}, {"number", bar.number}}});
+    std::vector<TraceArgument> arguments{
+        {"bytes", static_cast<std::int64_t>(bar.bytes)}, {"group", bar.group}, {"number", bar.number}};
+    if (!bar.place.empty()) arguments.push_back({"place", bar.place});
+    trace.add({bar.name, "collective", thread, since_epoch(bar.begin), bar.end - bar.begin, std::move(arguments)});
   }
   for (std::size_t lane = 0; lane < busy_until.size(); ++lane) {
     trace.name_thread(kStepsThread + 1 + static_cast<std::int64_t>(lane),
@@ -119,29 +126,29 @@ class Profiler final : public Callback {
   }
 
   void before_step(RunView& run) override {
-    if (!done_ && !observer_ && run.step() + 1 >= options_.from_step) start(run);
-    if (!observer_) return;
+    if (!done_ && !bars_ && run.step() + 1 >= options_.from_step) start(run);
+    if (!bars_) return;
     step_begun_ = Clock::now();
-    begin("forward");
+    begin(run, "forward");
   }
-  void before_backward(RunView&) override { begin("backward"); }
-  void after_backward(RunView&) override { begin("clip"); }
-  void before_update(RunView&) override { begin("optimizer"); }
-  void after_update(RunView&) override { end(); }
-  void before_evaluation(RunView&) override { begin("evaluation"); }
-  void after_evaluation(RunView&, const Evaluation&) override { end(); }
-  void before_save(RunView&) override { begin("save"); }
-  void after_save(RunView&) override { end(); }
+  void before_backward(RunView& run) override { begin(run, "backward"); }
+  void after_backward(RunView& run) override { begin(run, "clip"); }
+  void before_update(RunView& run) override { begin(run, "optimizer"); }
+  void after_update(RunView& run) override { end(run); }
+  void before_evaluation(RunView& run) override { begin(run, "evaluation"); }
+  void after_evaluation(RunView& run, const Evaluation&) override { end(run); }
+  void before_save(RunView& run) override { begin(run, "save"); }
+  void after_save(RunView& run) override { end(run); }
 
   void after_step(RunView& run, const StepReport& report) override {
-    if (!observer_) return;
-    end();
+    if (!bars_) return;
+    end(run);
     if (step_begun_) phases_.push_back({"step", *step_begun_, Clock::now(), report.step});
     step_begun_.reset();
     if (report.step >= first_step_ + options_.steps - 1) finish(run);
   }
   void after_run(RunView& run) override {
-    if (observer_) finish(run);
+    if (bars_) finish(run);
     if (!done_)
       run.tell(fmt::format("profiler: nothing is recorded, because the run ended before step {}", options_.from_step));
   }
@@ -154,26 +161,28 @@ class Profiler final : public Callback {
   void start(RunView& run) {
     offset_ = clock_offset(run.group());
     first_step_ = run.step() + 1;
-    bars_ = std::make_shared<CollectiveBars>();
-    observer_.emplace(run.group(), [bars = bars_](const CollectiveSpan& span) { bars->add(span); });
+    bars_.emplace(Clock::now());
   }
 
-  void begin(const char* phase) {
-    if (!observer_) return;
-    end();
+  void begin(RunView& run, const char* phase) {
+    if (!bars_) return;
+    end(run);
     phase_ = phase;
     phase_begun_ = Clock::now();
   }
 
-  void end() {
-    if (observer_ && phase_ != nullptr) phases_.push_back({phase_, phase_begun_, Clock::now()});
+  // A group remembers fewer calls than a run makes, but more than a phase does.
+  void end(RunView& run) {
+    if (!bars_) return;
+    if (phase_ != nullptr) phases_.push_back({phase_, phase_begun_, Clock::now()});
     phase_ = nullptr;
+    bars_->take(run.group());
   }
 
   /// Merges the parts of all ranks into one file.
   void finish(RunView& run) {
-    end();
-    observer_.reset();
+    end(run);
+    const CollectiveBars recorded = *std::exchange(bars_, std::nullopt);
     done_ = true;
     const auto& group = run.group();
     // Clocks drift. Between the two measurements, the difference lies between the two results.
@@ -185,7 +194,7 @@ class Profiler final : public Callback {
     auto worst = torch::tensor({offset.accuracy.count()});
     all_reduce(worst, group, ReduceOp::max);
     std::string own;
-    informs_.write(run, [&] { own = own_part(group.rank(), offset); });
+    informs_.write(run, [&] { own = own_part(group.rank(), offset, recorded); });
     const auto texts = gather_texts(own, group);
     if (group.rank() != 0) return;
     const auto file = file_of(run);
@@ -206,7 +215,7 @@ class Profiler final : public Callback {
                          std::chrono::duration<double, std::micro>(nanoseconds(worst.item<std::int64_t>())).count()));
   }
 
-  std::string own_part(int rank, const ClockOffset& offset) {
+  std::string own_part(int rank, const ClockOffset& offset, const CollectiveBars& recorded) {
     const TemporaryFolder folder("lockstep-trace");
     const auto file = folder.path() / "part";
     {
@@ -219,7 +228,7 @@ class Profiler final : public Callback {
         if (bar.number > 0) arguments.push_back({"step", bar.number});
         trace.add({bar.name, "step", kStepsThread, since_epoch(bar.begin), bar.end - bar.begin, arguments});
       }
-      add_collectives(trace, bars_->take());
+      add_collectives(trace, recorded.bars());
       trace.flush();
     }
     phases_.clear();
@@ -232,8 +241,7 @@ class Profiler final : public Callback {
   std::int64_t first_step_ = 0;
   ClockOffset offset_;
   std::vector<Bar> phases_;
-  std::shared_ptr<CollectiveBars> bars_;
-  std::optional<CollectiveObserver> observer_;  ///< while steps are recorded
+  std::optional<CollectiveBars> bars_;  ///< while steps are recorded
   std::optional<Clock::time_point> step_begun_;
   const char* phase_ = nullptr;
   Clock::time_point phase_begun_;
