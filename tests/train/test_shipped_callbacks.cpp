@@ -236,33 +236,6 @@ TEST_P(ShippedCallbacks, TheProfilerShowsTheCollectivesOfAllRanks) {
   }
 }
 
-TEST_P(ShippedCallbacks, CollectivesAreObservedInTheStepsOfAProfilerOnly) {
-  struct Watch final : Callback {
-    void before_update(RunView& run) override {
-      const bool recorded = run.step() + 1 == 3 || run.step() + 1 == 4;
-      EXPECT_EQ(is_observed(run.group()), recorded && run.config().callbacks.use.kind != ConfigNode::Kind::null)
-          << run.step();
-    }
-  };
-  for (const std::string use : {"null", "[profiler: {from_step: 3, steps: 2, file: other.json}]"}) {
-    const auto watched = config(use == "null" ? "not_watched" : "watched", {"callbacks.use=" + use, "train.epochs=1"});
-    test::run_ranks(ranks(), SmallRun::small_rank_options(), [&](test::Rank& rank) {
-      auto world = rank.world();
-      if (world.size == 1) world.rendezvous = Rendezvous::alone;
-      run_training(watched,
-                   Program{.callbacks =
-                               [](int) {
-                                 Callbacks callbacks;
-                                 callbacks.push_back(std::make_unique<Watch>());
-                                 return callbacks;
-                               }},
-                   world);
-    });
-  }
-  EXPECT_TRUE(std::filesystem::exists(file("watched", "other.json")));
-  EXPECT_EQ(result("watched")["params_sha256"], result("not_watched")["params_sha256"]);
-}
-
 TEST_P(ShippedCallbacks, TheProfilerRecordsWhatIsLeftAndSaysWhenNothingIs) {
   mnist().run(ranks(), config("profile_end", {"train.steps=6", "callbacks.use=[profiler: {from_step: 6, steps: 9}]"}));
   EXPECT_TRUE(std::filesystem::exists(file("profile_end", "trace.json")));

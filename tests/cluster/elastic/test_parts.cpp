@@ -30,6 +30,19 @@ RankEnd full_end() {
                               .begun = CollectiveMark{"all_reduce", 9, "default"},
                               .ended = CollectiveMark{"broadcast", 8, "default"},
                               .since_begun = 30ms};
+  const RankCalls::Time until(std::chrono::hours(5));
+  end.calls = RankCalls{.rank = 3,
+                        .groups = {{"default",
+                                    {{.op = "all_reduce",
+                                      .number = 9,
+                                      .element = "float32",
+                                      .bytes = 24,
+                                      .step = 7,
+                                      .place = "bucket 0",
+                                      .asked = until - 30ms,
+                                      .begun = until - 20ms,
+                                      .completed = std::nullopt}}}},
+                        .until = until};
   end.last_lines = {"a line", "another"};
   return end;
 }
@@ -53,6 +66,16 @@ TEST(RankEnds, AreSentWhole) {
   EXPECT_EQ(end.note->when, expected.note->when);
   EXPECT_EQ(end.progress, expected.progress);
   EXPECT_EQ(end.last_lines, expected.last_lines);
+  ASSERT_TRUE(end.calls);
+  EXPECT_EQ(end.calls->rank, 3);
+  ASSERT_EQ(end.calls->groups.size(), 1u);
+  auto call = end.calls->groups[0].calls.at(0);
+  EXPECT_EQ(end.calls->until - call.asked, 30ms) << "the clock is another one, and the ages are the same";
+  EXPECT_EQ(end.calls->until - *call.begun, 20ms);
+  call.asked = expected.calls->groups[0].calls[0].asked;
+  call.begun = expected.calls->groups[0].calls[0].begun;
+  EXPECT_EQ(call, expected.calls->groups[0].calls[0]);
+  EXPECT_FALSE(read.ends[1].calls);
   EXPECT_FALSE(read.ends[1].note);
   EXPECT_FALSE(read.ends[1].progress);
 }
