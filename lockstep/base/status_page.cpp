@@ -20,7 +20,9 @@
 #include <utility>
 
 namespace lockstep {
-namespace {
+
+// The layout of a page, in a namespace with a name because a member of StatusPage refers to it.
+namespace status_layout {
 
 using Number = std::atomic<std::uint64_t>;
 using Integer = std::atomic<std::int64_t>;
@@ -45,6 +47,12 @@ struct Metric {
   Integer step{0};
   std::atomic<double> value{0};
 };
+
+}  // namespace status_layout
+
+namespace {
+
+using namespace status_layout;
 
 template <std::size_t N>
 void put(Text<N>& room, std::string_view text) noexcept {
@@ -86,7 +94,7 @@ struct alignas(64) StatusPage::Slot {
   Number place{0};
 };
 
-namespace {
+namespace status_layout {
 
 using Slot = StatusPage::Slot;
 
@@ -127,10 +135,10 @@ struct Page {
 
 constexpr std::size_t bytes_with(std::uint64_t groups) { return offsetof(Page, rings) + (groups + 1) * sizeof(Ring); }
 
-}  // namespace
+}  // namespace status_layout
 
 struct StatusPage::Mapping {
-  Page* page = nullptr;
+  status_layout::Page* page = nullptr;
   UniqueFd file;  ///< none: private memory
   std::mutex mutex;
   std::map<std::string, std::uint32_t, std::less<>> places;
