@@ -57,15 +57,15 @@ enum class TimePart : std::uint8_t { start, data, compute, communicate, wait, sa
 struct CallRecord {
   using Time = std::chrono::steady_clock::time_point;
 
-  std::string op;                    ///< "all_reduce"
-  std::uint64_t number = 0;          ///< in its group, from 1; messages are counted separately
-  std::string element;               ///< "float32"; empty: no tensor
-  std::uint64_t bytes = 0;           ///< of this rank's tensor
-  std::optional<std::int64_t> step;  ///< that was complete then
-  std::string place;                 ///< "global operator 15, aten::relu of ..."; empty: not known
-  Time asked;                        ///< when the program made the call
-  std::optional<Time> begun;         ///< when the backend began it, after the comparison of arguments
-  std::optional<Time> completed;     ///< when this rank had waited for its result
+  std::string op{};                    ///< "all_reduce"
+  std::uint64_t number = 0;            ///< in its group, from 1; messages are counted separately
+  std::string element{};               ///< "float32"; empty: no tensor
+  std::uint64_t bytes = 0;             ///< of this rank's tensor
+  std::optional<std::int64_t> step{};  ///< that was complete then
+  std::string place{};                 ///< "global operator 15, aten::relu of ..."; empty: not known
+  Time asked{};                        ///< when the program made the call
+  std::optional<Time> begun{};         ///< when the backend began it, after the comparison of arguments
+  std::optional<Time> completed{};     ///< when this rank had waited for its result
 
   bool is_message() const { return op == "send" || op == "receive"; }
   bool operator==(const CallRecord&) const = default;
@@ -109,15 +109,15 @@ struct MetricValue {
 
 /// What a training program reports of itself, for people who look at the job.
 struct TrainingProgress {
-  std::optional<std::int64_t> total_steps;  ///< at the end of the run
-  std::optional<std::int64_t> epoch;
-  std::optional<std::int64_t> saved_step;  ///< of the newest checkpoint
-  std::int64_t samples = 0;                ///< of all ranks together, since this process began
-  std::chrono::nanoseconds blocked{0};     ///< the time that this rank was blocked in collectives
-  std::optional<TimePart> doing;           ///< what this rank does now
+  std::optional<std::int64_t> total_steps{};  ///< at the end of the run
+  std::optional<std::int64_t> epoch{};
+  std::optional<std::int64_t> saved_step{};  ///< of the newest checkpoint
+  std::int64_t samples = 0;                  ///< of all ranks together, since this process began
+  std::chrono::nanoseconds blocked{0};       ///< the time that this rank was blocked in collectives
+  std::optional<TimePart> doing{};           ///< what this rank does now
   std::array<std::chrono::nanoseconds, kTimeParts.size()> times{};  ///< see TimePart; up to the last completed step
-  std::vector<MetricValue> metrics;
-  std::string work_dir;  ///< system.work_dir; empty: none, or not known
+  std::vector<MetricValue> metrics{};
+  std::string work_dir{};  ///< system.work_dir; empty: none, or not known
 
   bool operator==(const TrainingProgress&) const = default;
 };

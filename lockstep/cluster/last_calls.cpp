@@ -15,18 +15,10 @@ namespace {
 
 using Time = StatusPage::Time;
 
-constexpr std::size_t kNamedRanks = 16;
+constexpr std::size_t kNamedRanks = 8;
 constexpr int kDeepestFolder = 4;
 
 double seconds(Time::duration time) { return std::max(0.0, std::chrono::duration<double>(time).count()); }
-
-/// "rank 2", "ranks 0, 1, 3".
-std::string names_of(const std::vector<int>& ranks) {
-  const auto named = std::min(ranks.size(), kNamedRanks);
-  const auto rest = ranks.size() - named;
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(ranks.begin(), ranks.begin() + named, ", "),
-                     rest == 0 ? "" : fmt::format(" and {} more", rest));
-}
 
 std::string size_of(const CallRecord& call) {
   if (call.element.empty()) return "";
@@ -177,6 +169,13 @@ std::filesystem::path attempt_of(std::filesystem::path page) {
 }
 
 }  // namespace
+
+std::string names_of(const std::vector<int>& ranks) {
+  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
+  const auto rest = ranks.size() - named.size();
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
+                     rest == 0 ? "" : fmt::format(" and {} more", rest));
+}
 
 std::vector<GroupCalls> newest_calls(const std::vector<GroupCalls>& groups, std::size_t most, std::size_t most_groups) {
   std::vector<GroupCalls> kept;

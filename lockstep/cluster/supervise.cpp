@@ -2,6 +2,7 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/this_host.h>
+#include <lockstep/cluster/last_calls.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
@@ -32,15 +33,6 @@ constexpr milliseconds kDrainLimit(2000);
 /// The time for ranks to end after the signal until the user gets a list of those that still run. They may be saving
 /// their work.
 constexpr milliseconds kTellSlow(2000);
-constexpr std::size_t kNamedRanks = 8;
-
-std::string names_of(const std::vector<int>& ranks) {
-  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
-  const auto rest = ranks.size() - named.size();
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
-                     rest == 0 ? "" : fmt::format(" and {} more", rest));
-}
-
 /// The signal with which ranks were asked to end, and when.
 struct Asked {
   int signal = 0;
