@@ -19,9 +19,13 @@
 #include <lockstep/world/cluster_settings.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::cli {
@@ -130,6 +134,7 @@ int show_status(const ClusterConfig& config, const KnownParts& parts, bool json)
 /// run.
 int show_calls(const std::string& folder) {
   constexpr std::size_t kShown = 5;
+  constexpr std::chrono::milliseconds kSecondLook(500);
   const auto folders = folder.empty() ? cluster::running_log_folders()
                                       : std::vector<std::filesystem::path>{std::filesystem::path(folder)};
   if (folders.empty()) {
@@ -138,8 +143,15 @@ int show_calls(const std::string& folder) {
          "--calls FOLDER");
   }
   for (const auto& each : folders) {
-    const auto ranks = cluster::read_calls_in(each);
-    const auto difference = cluster::compare_calls(ranks);
+    auto ranks = cluster::read_calls_in(each);
+    auto difference = cluster::compare_calls(ranks);
+    if (!difference.empty()) {  // ranks that compute are read one after another
+      std::this_thread::sleep_for(kSecondLook);
+      const auto before = std::exchange(ranks, cluster::read_calls_in(each));
+      difference = cluster::compare_calls(ranks);
+      const auto same = [](const RankCalls& one, const RankCalls& other) { return one.groups == other.groups; };
+      if (!std::ranges::equal(before, ranks, same)) difference = "the ranks go on making calls\n";
+    }
     fmt::print("{}: the last calls of {} rank{}\n{}{}", each.string(), ranks.size(), ranks.size() == 1 ? "" : "s",
                difference.empty() ? "all of them have made the same collectives\n" : difference,
                cluster::table_of_calls(ranks, kShown));

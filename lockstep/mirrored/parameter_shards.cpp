@@ -1,6 +1,8 @@
 // Parameters moved into flat arenas, of which each rank updates its shard; an all_gather shares the updates.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/observe.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/parameter_layout.h>
@@ -46,7 +48,9 @@ at::Tensor shard_of(const at::Tensor& arena, const Group& group) {
 }
 
 void share_arena(at::Tensor& arena, const Group& group) {
-  if (group.size() > 1) all_gather_async(arena, shard_of(arena, group), group).wait();
+  if (group.size() == 1) return;
+  const CallPlace place(name_place(group, "the updated parameters"));
+  all_gather_async(arena, shard_of(arena, group), group).wait();
 }
 
 /// Moves parameters into memory of the group, which the other ranks can read without a copy.

@@ -2,6 +2,8 @@
 // function.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/observe.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/kernels/batch_norm.h>
 #include <lockstep/mirrored/synchronized_batch_norms.h>
 
@@ -58,6 +60,8 @@ struct Normalization {
   RanksPointer ranks;
 };
 
+constexpr std::string_view kNormPlace = "batch norm over all ranks";
+
 struct Normalized {
   kernels::NormalizedPart part;
   double values;  ///< of each channel, on all ranks
@@ -69,6 +73,7 @@ Normalized normalize(const at::Tensor& input, const OptionalTensor& weight, cons
   const auto& norm = kernels::batch_norm_for(input);
   const auto& group = options.ranks->group;
   const auto mine = norm.moments(input);
+  const CallPlace place(name_place(group, kNormPlace));
   const auto moments = norm.joined(all_gather(mine, group).view({group.size(), mine.numel()}));
   const double values = moments[0].item<double>();
   if (values == 1) {
@@ -119,6 +124,7 @@ class SynchronizedBatchNorm : public torch::autograd::Function<SynchronizedBatch
     };
     if (weight.defined()) found[1] = own(0, weight.scalar_type());
     if (data.find("bias") != data.end()) found[2] = own(1, data["bias"].toScalarType());
+    const CallPlace place(name_place(ranks->group, kNormPlace));
     all_reduce(sums, ranks->group);
     found[0] =
         norm.gradient_of_input(gradients[0], input, weight, mean, inverse_deviation, sums, data["values"].toDouble());

@@ -152,6 +152,23 @@ TEST(ReplacementOfProcesses, OneThatHangsSaysWhereAndIsReplaced) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << ran.err;
 }
 
+TEST(ReplacementOfProcesses, WithoutItTheReportNamesTheCallThatARankLacks) {
+  const Workbench bench;
+  const auto logs = (bench.path() / "logs").string();
+  const auto ran = run_program(launched(3, {"--max-restarts", "0", "--log-dir", logs}, bench.train(kRun)),
+                               {{"LOCKSTEP_FAULT", "rank=1,step=5,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "4"}});
+  EXPECT_EQ(ran.status.code, 1) << ran.err;
+  const std::string lacks = "rank 1 has not made it; its last call was all_reduce [0-9]+ \\(.*the gradient of ";
+  EXPECT_THAT(ran.err, ContainsRegex("calls: group \"world\": not all ranks have made all_reduce [0-9]+ \\(.*what the "
+                                     "ranks agree on in a step\\)\n *ranks 0, 2 are in it, since [0-9.]+ s\n *" +
+                                     lacks));
+  const auto told = lockstep({"status", "--calls", logs});
+  EXPECT_TRUE(told.status.ok()) << told.err;
+  EXPECT_THAT(told.out, ContainsRegex("not all ranks have made all_reduce [0-9]+"));
+  EXPECT_THAT(told.out, ContainsRegex(lacks));
+  EXPECT_THAT(told.out, HasSubstr("rank 2, group \"world\":\n"));
+}
+
 /// The processes below a launcher that are none of a rank's, by their names.
 std::multimap<std::string, pid_t> helpers_below(pid_t launcher) {
   std::multimap<std::string, pid_t> helpers;

@@ -2,6 +2,8 @@
 // Votes are numbers at the beginning of one tensor. And the factory that chooses between the global and the mirrored
 // run, with a rank's share of the data for each.
 #include <lockstep/base/error.h>
+#include <lockstep/comm/observe.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/wrapper.h>
@@ -26,10 +28,15 @@ at::Tensor tensor_of(const StepVotes& own, const std::vector<double>& numbers) {
   return torch::tensor(values, torch::kDouble);
 }
 
+Work start_vote(at::Tensor& sums, const Group& group) {
+  const CallPlace place(name_place(group, "what the ranks agree on in a step"));
+  return all_reduce_async(sums, group);
+}
+
 }  // namespace
 
 Vote::Vote(const StepVotes& own, const std::vector<double>& numbers, const Group& group)
-    : sums_(tensor_of(own, numbers)), work_(all_reduce_async(sums_, group)) {}
+    : sums_(tensor_of(own, numbers)), work_(start_vote(sums_, group)) {}
 
 StepVotes Vote::agreed() const {
   StepVotes agreed;
