@@ -11,6 +11,7 @@
 #include <torch/version.h>
 
 #include <chrono>
+#include <string>
 
 namespace lockstep::python {
 namespace {
@@ -19,12 +20,12 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 
 /// Python changes the environment only while it holds its lock, and the thread that connects does not.
 c10::intrusive_ptr<LockstepBackend> make_backend(const Store& store, int rank, int size,
-                                                 std::chrono::milliseconds timeout) {
+                                                 std::chrono::milliseconds timeout, const std::string& name) {
   keep_environment();
   const pybind11::gil_scoped_release unlocked;
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "lockstep: rank ", rank, " is not in a group of ", size,
                     " ranks; RANK must be from 0 to WORLD_SIZE - 1");
-  Member member{store, rank, size, next_epoch(*store, rank), timeout};
+  Member member{store, rank, size, next_epoch(*store, rank), timeout, name};
   announce(member);
   return c10::make_intrusive<LockstepBackend>(member);
 }
@@ -38,7 +39,7 @@ PYBIND11_MODULE(_backend, module) {
   using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
   pybind11::class_<LockstepBackend, c10d::Backend, c10::intrusive_ptr<LockstepBackend>>(module, "Backend")
       .def(pybind11::init(&lockstep::python::make_backend), pybind11::arg("store"), pybind11::arg("rank"),
-           pybind11::arg("size"), pybind11::arg("timeout"))
+           pybind11::arg("size"), pybind11::arg("timeout"), pybind11::arg("name"))
       .def("abort", &LockstepBackend::abort, Unlocked())
       .def("shutdown", &LockstepBackend::shutdown, Unlocked())
       .def_property_readonly("closed", &LockstepBackend::closed);

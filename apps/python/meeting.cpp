@@ -230,6 +230,7 @@ MetGroups connected(const Member& member, Patience& patience) {
       },
   };
   GroupOptions options;
+  options.name = member.name;
   options.timeout = member.timeout;
   options.start_timeout = std::min(member.timeout, kLongestConnect);
   auto group = connect(world_of(member), announcement, options);

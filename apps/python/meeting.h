@@ -20,6 +20,7 @@ struct Member {
   int size = 1;
   std::int64_t epoch = 0;             ///< the number of this group among those with the same keys
   std::chrono::milliseconds timeout;  ///< of the meeting, and of one collective
+  std::string name{};                 ///< of the group, for messages
 };
 
 /// The next epoch of this rank: ranks make their groups in the same order, so it is the same on all of them.

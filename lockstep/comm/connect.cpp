@@ -127,7 +127,7 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
   trigger(find_injected_fault(environment), world.rank, session ? session->place().generation : 1, FaultPlace::connect);
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  auto members = detail::group_members("world", std::move(everyone), world.rank, *ranks);
+  auto members = detail::group_members(settings.name, std::move(everyone), world.rank, *ranks);
   count_local_ranks(met, members);
   auto job = std::make_shared<detail::JobContext>(std::move(met), settings, std::move(store), std::move(*ranks),
                                                   std::move(address), std::move(session));

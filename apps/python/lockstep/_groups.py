@@ -19,7 +19,8 @@ _process = os.getpid()
 
 def make(options):
     """A group for torch.distributed, which ends at the latest when Python does."""
-    backend = _backend.Backend(options.store, options.group_rank, options.group_size, options.timeout)
+    name = options.group_id if options.global_ranks_in_group else "world"
+    backend = _backend.Backend(options.store, options.group_rank, options.group_size, options.timeout, name)
     with _lock:
         _alive[:] = [other for other in _alive if not other.closed]
         _alive.append(backend)

@@ -56,6 +56,9 @@ struct GroupOptions {
   /// "cuda", else none. "cuda": the visible device (CUDA_VISIBLE_DEVICES) with the number of the local rank, or the
   /// only visible device; backends that allow sharing assign devices in turn. "cuda:1": this device. "cpu": none.
   std::string device = "auto";
+  /// The name of the group of all ranks, in messages and on the status page, the same on all ranks. Groups of one
+  /// process with several jobs have different names.
+  std::string name = "world";
 };
 
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group are numbered 0..size-1; world ranks are those of
