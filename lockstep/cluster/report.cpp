@@ -77,13 +77,14 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
   return text + "\n";
 }
 
-/// The first calls that not all ranks have made, as far as their pages are known.
-std::string describe_calls(std::span<const RankEnd> ends) {
+/// The first calls that not all ranks have made, as far as their pages are known; with times before the end of `first`.
+std::string describe_calls(std::span<const RankEnd> ends, const RankEnd& first) {
   std::vector<RankCalls> ranks;
   for (const auto& end : ends) {
     if (!end.calls) continue;
     ranks.push_back(*end.calls);
     ranks.back().rank = end.rank;
+    ranks.back().until -= end.after - first.after;
   }
   const auto text = compare_calls(ranks);
   if (text.empty()) return "";
@@ -105,7 +106,7 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
     ++told;
   }
   if (told < ends.size()) text += fmt::format("  and {} more ranks\n", ends.size() - told);
-  return text + describe_calls(ends);
+  return text + describe_calls(ends, end);
 }
 
 std::string describe_interrupted_job(std::span<const RankEnd> ends, int signal) {
