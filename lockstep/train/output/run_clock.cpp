@@ -45,8 +45,7 @@ std::optional<nanoseconds> age_of_process() {
   timespec up{};
   if (!(fields >> ticks) || ticks_per_second <= 0 || ::clock_gettime(CLOCK_BOOTTIME, &up) != 0) return std::nullopt;
   const auto begun = to_nanoseconds(static_cast<double>(ticks) / static_cast<double>(ticks_per_second));
-  const auto age =
-      std::chrono::seconds(up.tv_sec) + nanoseconds(up.tv_nsec) - std::chrono::duration_cast<nanoseconds>(begun);
+  const auto age = std::chrono::seconds(up.tv_sec) + nanoseconds(up.tv_nsec) - begun;
   return std::max(age, nanoseconds(0));
 }
 
@@ -150,6 +149,7 @@ void RunClock::join(const SecondsByPart& earlier, std::int64_t completed) {
   if (!goes_on) account.add_earlier(parts);
   if (goes_on && !kept_.has_taken_part) account.take_over(parts, steady_now());
   kept_.has_taken_part = true;
+  show(account.now_in());
 }
 
 void RunClock::split_waits() {
