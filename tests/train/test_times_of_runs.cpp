@@ -55,7 +55,9 @@ TEST(TimesOfRuns, PartsAddUpToTheWallTime) {
     }
     EXPECT_EQ(seconds_of(result, "lost"), 0);
     EXPECT_EQ(result.contains("longest_wait"), ranks > 1);
-    if (ranks > 1) EXPECT_GT(seconds_of(result, "communicate"), 0);
+    if (ranks > 1) {
+      EXPECT_GT(seconds_of(result, "communicate"), 0);
+    }
     EXPECT_THAT(test::read_file(mnist().work_dir(name) / "log/rank.0"), testing::HasSubstr(" s, of which start "));
   }
 }
