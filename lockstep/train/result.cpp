@@ -2,6 +2,7 @@
 // result.json, for programs that read it.
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/state/safetensors.h>
@@ -18,6 +19,7 @@
 
 #include <cstring>
 #include <functional>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -40,6 +42,18 @@ std::string hash_of_model(const Session& session, const NamedTensors& model_stat
   const auto distant = session.distant_tensors();
   if (distant.empty()) return own;
   return share_text(group.rank() == 0 ? sha256_of(model_state, distant) : "", group);
+}
+
+nlohmann::ordered_json to_object(const TimeDivision::WaitOfRank& wait) {
+  return {{"rank", wait.rank}, {"s", wait.seconds}};
+}
+
+void add_times(nlohmann::ordered_json& json, const TimeDivision& times) {
+  auto& parts = json["time"] = {{"wall_s", times.wall}};
+  for (const auto part : kTimeParts) parts[fmt::format("{}_s", part)] = times.parts.at(std::string(part));
+  json["ettr"] = times.ettr();
+  if (times.longest_wait) json["longest_wait"] = to_object(*times.longest_wait);
+  if (times.shortest_wait) json["shortest_wait"] = to_object(*times.shortest_wait);
 }
 
 /// Writes the file as a whole or not at all. Error(io) naming it.
@@ -67,6 +81,7 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
   if (config.loss_scaler.type != "none") json["skipped_steps"] = result.skipped_steps;
   json["epochs"] = result.epochs;
   json["seconds"] = result.seconds;
+  add_times(json, result.times);
   if (is_served_mode(config.parallel) && most_ahead(config.parallel.server)) {
     json["consistency"] = config.parallel.server.consistency;  // another run has different results
   }
@@ -83,12 +98,22 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
 
 }  // namespace
 
-RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group) {
+double TimeDivision::ettr() const {
+  double effective = 0;
+  for (const auto* part : {"data", "compute", "communicate", "wait"}) {
+    const auto found = parts.find(part);
+    if (found != parts.end()) effective += found->second;
+  }
+  return wall > 0 ? effective / wall : 0;
+}
+
+RunResult make_result(Session& session, const NamedTensors& model_state, const Group& group) {
   const auto& state = session.state();
+  auto hash = hash_of_model(session, model_state, group);
   return {.evaluation = state.evaluations.empty() ? std::nullopt : std::optional(state.evaluations.back()),
           .evaluations = state.evaluations,
           .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
-          .params_sha256 = hash_of_model(session, model_state, group),
+          .params_sha256 = std::move(hash),
           .world_size = group.size(),
           .global_batch_size = session.global_batch_size(),
           .steps = state.step,
@@ -96,6 +121,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
           .epochs = state.epoch,
           .seconds = state.seconds,
           .stopped = state.stopped,
+          .times = session.divide_time(),
           .backend = std::string(group.backend()),
           .device = session.device().str()};
 }

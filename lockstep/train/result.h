@@ -12,7 +12,7 @@ namespace lockstep::train {
 
 /// The result of a session that has trained to its end. A collective. Error(mismatch) if the replicas of the model
 /// differ.
-RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group);
+RunResult make_result(Session& session, const NamedTensors& model_state, const Group& group);
 
 /// Writes the final weights and result.json. Error(io) after all files for which there is room, with what is lost and
 /// what to do. For rank 0.

@@ -164,6 +164,12 @@ std::string learned_table(const ResolvedRun& config, const Group& group, Console
   return share_text(table, group);
 }
 
+/// The step of the last line in metrics.jsonl, which an earlier process has completed; 0 without one.
+std::int64_t last_line_of(const WorkDir& work_dir) {
+  const auto lines = read_metrics(work_dir.metrics());
+  return lines.empty() ? 0 : lines.back().step;
+}
+
 // The result of a run that a signal ended: this rank's signal, else the usual one, SIGTERM.
 RunResult end_early(const ResolvedRun& config, const Session& session, std::shared_ptr<StopSignals> signals,
                     Console& console) {
@@ -276,11 +282,13 @@ RunResult train_and_report(const ResolvedRun& given, const Program& parts, const
   const ResolvedRun followed = with_scaled_rate(planned(config, program, group, console), group, console);
   if (world.rank == 0) prepare(goes_on, [&] { save_strategy_file(followed, program, group.size()); });
   if (world.rank == 0) prepare_folders(config, work_dir, goes_on);
-  Session session(followed, config, program, group, console, kept.fault, std::move(in_memory), std::move(tables));
+  Session session(followed, config, program, group, console, kept.fault, kept.times, std::move(in_memory),
+                  std::move(tables));
   if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on, table);
   kept.state.reset();  // the session has it
   RunResult result;
   try {
+    session.join_times(world.rank == 0 && !goes_on ? last_line_of(work_dir) : 0);
     result = train_session(config, program, group, work_dir, session, console, signals);
     session.finish(result.ended_by);
     // A rank that leaves does not need other ranks, and no other rank needs it.
@@ -297,6 +305,7 @@ RunResult train_and_report(const ResolvedRun& given, const Program& parts, const
   if (result.ended_by) return result;
   for (const auto& words : session.closing_words()) tell(console, words);
   if (const auto advice = advice_on_targets(config, result.evaluation)) tell(console, *advice);
+  tell(console, time_line(result.times));
   tell(console,
        fmt::format("done: {}{:.1f} samples/s; see {}", result.evaluation ? values_text(*result.evaluation) + ", " : "",
                    result.samples_per_s, config.system.work_dir));

@@ -6,6 +6,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/state/kept_state.h>
 #include <lockstep/train/output/console.h>
+#include <lockstep/train/output/run_clock.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/trained_run.h>
 #include <lockstep/world/world.h>
@@ -51,6 +52,7 @@ struct Kept {
   std::optional<KeptState> state;                                                   ///< see Session::salvage
   std::optional<int> signal;        ///< a stop signal that arrived before the group was lost
   std::optional<RunResult> result;  ///< the result, if this rank reached the end before the other ranks
+  KeptTimes times{};
 };
 
 /// Compares all ranks' states, and sends the most advanced one to all ranks (also in `kept`). nullopt, with an empty

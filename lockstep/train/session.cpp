@@ -11,6 +11,7 @@
 #include <lockstep/train/modes/run_model.h>
 #include <lockstep/train/optimizer/gradient_scaling.h>
 #include <lockstep/train/resources/runtime.h>
+#include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
@@ -27,13 +28,15 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 }  // namespace
 
 Session::Session(const ResolvedRun& config, const ResolvedRun& asked, const Program& program, const Group& group,
-                 Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept,
-                 std::optional<TablePlace> tables)
+                 Console& console, std::optional<InjectedFault>& fault, KeptTimes& times,
+                 std::optional<ResumePoint> kept, std::optional<TablePlace> tables)
     : config_(config),
       group_(group),
       tables_(std::move(tables)),
       everyone_(tables_ ? tables_->everyone : group_),
       console_(console),
+      clock_(times, group_, !is_served_mode(config.parallel) || !most_ahead(config.parallel.server),
+             config.system.work_dir),
       share_(data_share(config, group)),
       train_data_(load_train_data(config, program, share_.index, share_.count)),
       eval_data_(load_eval_data(config, program, share_.index, share_.count)),
@@ -81,7 +84,7 @@ Session::Session(const ResolvedRun& config, const ResolvedRun& asked, const Prog
     saved_callbacks_ = resumed_->tensors.read_part(kCallbacksPart);
   }
   resumed_.reset();
-  batches_ = train_data_.batches(options_.device);
+  batches_ = timed(train_data_.batches(options_.device), clock_);
 }
 
 // Gradients are in a group's memory; a program's own module outlives the group.
@@ -101,6 +104,7 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
   points_->restore(state_.callbacks, saved_callbacks_);
   saved_callbacks_.clear();
   model_.module->train();
+  clock_.go_on(state_.step);
   RunView& view = *this;
   points_->call("before_run", &Callback::before_run, view);
   agree_on_requests();
@@ -120,7 +124,10 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
   }
   // A resumed run may have no steps left and still lack the evaluation.
   if (lacks_evaluation()) evaluate_now();
+  clock_.turn_to(TimePart::save);
   tolerate_full_disk([this] { writer_.finish_run(); });
+  note_saved();
+  clock_.turn_to(TimePart::other);
   points_->call("after_run", &Callback::after_run, view);
   return true;
 }
@@ -141,7 +148,10 @@ void Session::look_after_checkpoints() {
   if (!agreed_) return;
   if (agreed_->overdue) time_to_save_ = true;
   if (writer_.is_under_way() && !agreed_->writing) {
+    const auto before = clock_.turn_to(TimePart::save);
     tolerate_full_disk([this] { writer_.finish(); });
+    note_saved();
+    clock_.turn_to(before);
   }
 }
 
@@ -173,6 +183,7 @@ void Session::train_epoch(const StopSignals& signals) {
     report.samples += step.samples;
     report.seconds += step.seconds;
     report_step(step);
+    if (clock_.is_full()) clock_.split_waits();
     if (asked_to_end()) break;
     look_after_checkpoints();
     const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
@@ -251,6 +262,7 @@ std::optional<KeptState> Session::salvage() {
 
 StepReport Session::train_step(const StopSignals& signals) {
   const auto number = state_.step + 1;
+  clock_.begin_step(number);
   fault_at(FaultPlace::begin, number);
   begin_step();
   StepReport report{.epoch = state_.epoch + 1,
@@ -283,12 +295,14 @@ StepReport Session::train_step(const StopSignals& signals) {
   inspected_ = true;
   report.skipped = losses.overflow;
   report.seconds = take_seconds();
+  clock_.complete_step(counted_);
   if (wants_loss && report.loss) state_.logged = of_sink(report);
   note_overflow(losses.overflow);
   ++state_.step;
   ++state_.step_in_epoch;
   in_step_ = false;
   completed_step(group_, state_.step);
+  show_step(report);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
   tell_of_recording();

@@ -11,6 +11,7 @@
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/optimizer/schedule.h>
 #include <lockstep/train/output/console.h>
+#include <lockstep/train/output/run_clock.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>
 #include <lockstep/train/stop_signals.h>
@@ -35,11 +36,15 @@ class Session final : private RunView {
   /// with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or no steps
   /// are left to do under this configuration. `tables`: the location of the model's tables, if they are not in the
   /// model; the servers save and resume together with this session. `fault`, which outlives this, is reset after it was
-  /// triggered, so that it is not triggered again in another Session.
+  /// triggered, so that it is not triggered again in another Session. `times` also outlives this.
   Session(const ResolvedRun& config, const ResolvedRun& asked, const Program& program, const Group& group,
-          Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt,
-          std::optional<TablePlace> tables = std::nullopt);
+          Console& console, std::optional<InjectedFault>& fault, KeptTimes& times,
+          std::optional<ResumePoint> kept = std::nullopt, std::optional<TablePlace> tables = std::nullopt);
   ~Session() override;
+
+  /// Call it once before train(). `completed`: the furthest step that an earlier process is known to have completed. A
+  /// collective.
+  void join_times(std::int64_t completed);
 
   /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early,
   /// with only a checkpoint: after a step in which `signals` of any rank had recorded a signal.
@@ -50,6 +55,9 @@ class Session final : private RunView {
   /// (no recovery), or this rank has neither all of it (see ParallelRun::keeps_whole_state) nor parts. Moves the parts
   /// out: call it once, and no other function after it.
   std::optional<KeptState> salvage();
+
+  /// A collective.
+  TimeDivision divide_time() { return clock_.divide(); }
 
   const RunState& state() const { return state_; }
   const RunLength& plan() const { return plan_; }
@@ -104,6 +112,8 @@ class Session final : private RunView {
   void stop_now();
   StepReport of_sink(StepReport step) const;
   void report_step(StepReport step);
+  void show_step(const StepReport& step);
+  void note_saved();
   NamedTensors model_before_step() const;
   void take_weights_or_state(bool from_memory);
   void check_changes(bool from_memory);
@@ -141,6 +151,7 @@ class Session final : private RunView {
   std::optional<TablePlace> tables_;
   Group everyone_;  ///< all processes that save together
   Console& console_;
+  RunClock clock_;
   DataShare share_;
   RankData train_data_;
   std::optional<RankData> eval_data_;

@@ -119,6 +119,12 @@ void Session::take_weights_or_state(bool from_memory) {
   state_.configuration = configuration_;
 }
 
+// Without recovery, the ranks of a new run have nothing to agree on.
+void Session::join_times(std::int64_t completed) {
+  note_saved();
+  if (recovers_ || state_.step > 0) clock_.join(state_.times, state_.step > 0 ? completed : 0);
+}
+
 std::string Session::why_finished() const {
   if (state_.stopped.starts_with("early_stopping")) {
     // The callback uses all evaluations of the run, so that with only more epochs it would stop the run again at once.

@@ -87,6 +87,7 @@ void Session::at(StepPoint point) {
 void Session::agree_on_requests() {
   Vote vote(std::exchange(asked_, {}), {}, group_);
   vote.wait();
+  clock_.split_waits();
   auto agreed = vote.agreed();
   agreed.end = ends_;
   follow(agreed);
@@ -144,6 +145,23 @@ void Session::report_step(StepReport step) {
   points_->call("after_step", &Callback::after_step, view, step);
 }
 
+// After each step, on the status page.
+void Session::show_step(const StepReport& step) {
+  auto& shown = clock_.shown();
+  shown.total_steps = plan_.total_steps;
+  shown.epoch = step.epoch;
+  shown.samples += step.samples;
+  // With metrics, the loss of all ranks at their steps; else that of this rank.
+  const auto& loss = config_.callbacks.metrics_every > 0 ? step.loss : step.local_loss;
+  if (loss) clock_.set_metric("loss", step.step, *loss);
+  clock_.show(TimePart::compute);
+}
+
+// A checkpoint that is still being written is not shown.
+void Session::note_saved() {
+  if (saved_step_ && !lacks_checkpoint_ && !writer_.is_under_way()) clock_.shown().saved_step = saved_step_;
+}
+
 // The time since the last call.
 double Session::take_seconds() {
   const auto now = std::chrono::steady_clock::now();
@@ -158,6 +176,7 @@ double Session::take_seconds_of_callbacks() {
 }
 
 void Session::evaluate_now() {
+  const auto before = clock_.turn_to(TimePart::evaluate);
   fault_at(FaultPlace::evaluate, state_.step);
   seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);  // as in begin_step
   time_to_evaluate_ = false;
@@ -178,6 +197,9 @@ void Session::evaluate_now() {
   state_.evaluations.back().pictures.clear();
   points_->call("after_evaluation", &Callback::after_evaluation, view, evaluation);
   agree_on_requests();
+  clock_.set_metric("eval_loss", state_.step, evaluation.loss);
+  for (const auto& [name, value] : evaluation.metrics) clock_.set_metric("eval_" + name, state_.step, value);
+  clock_.turn_to(before);
 }
 
 void Session::save_now() {
@@ -185,6 +207,7 @@ void Session::save_now() {
     time_to_save_ = false;
     return;
   }
+  const auto before = clock_.turn_to(TimePart::save);
   fault_at(FaultPlace::save, state_.step);
   saved_step_ = state_.step;
   saved_at_ = std::chrono::steady_clock::now();
@@ -192,19 +215,25 @@ void Session::save_now() {
   RunView& view = *this;
   points_->call("before_save", &Callback::before_save, view);
   lacks_checkpoint_ = false;
+  state_.times = clock_.divide().parts;
   tolerate_full_disk([this] {
     state_.callbacks = points_->texts();
     writer_.save(state_.step, to_json(state_), state_to_save());
     if (finished() || asked_to_end()) writer_.finish();
   });
   points_->call("after_save", &Callback::after_save, view);
+  note_saved();
+  clock_.turn_to(before);
 }
 
 std::filesystem::path Session::save_checkpoint(const std::filesystem::path& folder) {
+  const auto before = clock_.turn_to(TimePart::save);
+  state_.times = clock_.divide().parts;
   CheckpointWriter writer({.keep = std::numeric_limits<std::int64_t>::max()}, folder, everyone_);
   state_.callbacks = points_->texts();
   writer.save(state_.step, to_json(state_), state_to_save());
   writer.finish();
+  clock_.turn_to(before);
   return checkpoint_path(folder, state_.step);
 }
 

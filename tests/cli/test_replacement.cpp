@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -66,6 +67,24 @@ INSTANTIATE_TEST_SUITE_P(
                     LossCase{"TheLastStep", "rank=2,step=16,action=kill,place=reduced", 2},
                     LossCase{"Agent", "rank=1,step=5,action=kill,place=begin", 1, {"--max-restarts", "2"}}),
     [](const auto& one) { return one.param.name; });
+
+// The incomplete step, the detection, the replacement and the repeated step. All ranks have the parts of the whole job,
+// also the one that was not there from the start.
+TEST(ReplacementTimes, WhatALossCostsIsLostTime) {
+  const Workbench bench;
+  const auto ran = run_program(launched(3, {}, bench.train(keys_with({}))),
+                               {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill,place=backward"}});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"));
+  const auto& time = result.at("time");
+  const double wall = time.at("wall_s");
+  double sum = 0;
+  for (const auto& [part, seconds] : time.items()) sum += part == "wall_s" ? 0.0 : seconds.get<double>();
+  EXPECT_NEAR(sum, wall, 0.01 * wall);
+  for (const auto* part : {"start_s", "data_s", "compute_s", "lost_s"}) EXPECT_GT(time.at(part), 0) << part;
+  EXPECT_LT(time.at("lost_s"), wall);
+  EXPECT_THAT(ran.out, ContainsRegex("time: [0-9.]+ s, of which .*lost [0-9]+ %"));
+}
 
 Child start(const Words& words, const Environment& more, const std::filesystem::path& err) {
   ChildOptions options;

@@ -17,6 +17,12 @@ using testing::Not;
 const ExitStatus kMistake{2, 0};
 
 /// 4 steps an epoch on one rank; `more` is said to each of the runs.
+/// Without what a process that only finds the run finished adds.
+nlohmann::json without_times(nlohmann::json result) {
+  for (const auto* key : {"time", "ettr", "longest_wait", "shortest_wait"}) result.erase(key);
+  return result;
+}
+
 class ResumeCommand : public testing::Test {
  protected:
   Captured train(const Words& more = {}) const { return run_program(bench_.train(more)); }
@@ -79,7 +85,7 @@ TEST_F(ResumeCommand, AFinishedRunIsNotPassedOffAsAnother) {
   expect_refused({"scheduler.name=cosine", "checkpoint.allow_changes=true"},
                  AllOf(HasSubstr("of a finished run: all 4 steps (train.epochs=1 of 4 steps) are done"),
                        HasSubstr("Raise train.epochs")));
-  EXPECT_EQ(result(), before);
+  EXPECT_EQ(without_times(result()), without_times(before));
   expect_trained({"callbacks.loss_every=2"}, "changed since the checkpoint: callbacks.loss_every: ~ -> 2");
 }
 

@@ -484,6 +484,16 @@ TEST(ChangesTest, OfOlderProgramsOnlyTheSettingsAreCompared) {
   expect_weight(Weight::fixed, "train.accumulate", changes_to(saved, config));
 }
 
+TEST(RunStateTest, KeepsTheTimesOfTheRun) {
+  auto state = state_of(small_config());
+  state.times = {{"start", 1.5}, {"compute", 20.25}};
+  EXPECT_EQ(parse_run_state(to_json(state)).times, state.times);
+  for (const auto seconds : {-1.0, 1e300}) {
+    state.times["compute"] = seconds;
+    expect_error(ErrorKind::data, {"state", "time"}, [&] { parse_run_state(to_json(state)); });
+  }
+}
+
 TEST(RunStateTest, RefusesWhatIsNoState) {
   expect_error(ErrorKind::data, {"state"}, [] { parse_run_state("{"); });
   expect_error(ErrorKind::data, {"state", "step"}, [] { parse_run_state("{}"); });

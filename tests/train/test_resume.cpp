@@ -138,11 +138,17 @@ TEST(Resume, MayFreezeAndThawParameters) {
   EXPECT_EQ(mnist().losses("thaw").size(), 9U);
 }
 
+/// Without what a process that only finds the run finished adds.
+nlohmann::json without_times(nlohmann::json result) {
+  for (const auto* key : {"time", "ettr", "longest_wait", "shortest_wait"}) result.erase(key);
+  return result;
+}
+
 TEST(Resume, AFinishedRunIsNotTrainedAgain) {
   mnist().run(2, mnist().config("finished"));
   const auto before = mnist().result("finished");
   mnist().run(2, mnist().config("finished"));
-  EXPECT_EQ(mnist().result("finished"), before);
+  EXPECT_EQ(without_times(mnist().result("finished")), without_times(before));
   expect_words(read_file(mnist().work_dir("finished") / "log/rank.0"), {"12 of 12 steps are done"});
 }
 

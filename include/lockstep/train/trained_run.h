@@ -17,6 +17,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +58,27 @@ class TrainedRun {
   std::shared_ptr<Task> task_;
 };
 
+/// Seconds of each part of a run's time, by its name: start, data, compute, communicate, wait, save, lost, evaluate and
+/// other (docs/configuration.md#where-the-time-of-a-run-went).
+using SecondsByPart = std::map<std::string, double, std::less<>>;
+
+/// The division of the time of a run: means over ranks.
+struct TimeDivision {
+  double wall = 0;        ///< seconds from the start of the process to the result, with earlier parts of a resumed run
+  SecondsByPart parts{};  ///< their sum is `wall`
+  struct WaitOfRank {
+    int rank = 0;
+    double seconds = 0;
+  };
+  /// The rank that waited least is the one that the others waited for. Only with several ranks that make each step
+  /// together.
+  std::optional<WaitOfRank> shortest_wait = std::nullopt;
+  std::optional<WaitOfRank> longest_wait = std::nullopt;
+
+  /// The effective training time ratio: the share of data, compute, communicate and wait in the wall time.
+  double ettr() const;
+};
+
 class StopSignals;
 
 /// The same on every rank.
@@ -71,6 +94,7 @@ struct RunResult {
   std::int64_t epochs = 0;             ///< complete epochs
   double seconds = 0;     ///< time spent in steps and their callbacks, including earlier parts of a resumed run
   std::string stopped{};  ///< why a callback stopped the run; empty: no callback did
+  TimeDivision times{};
   std::string backend;
   std::string device;
   NamedTensors weights{};  ///< parameters and buffers at the end; they share memory with the model where it is whole

@@ -67,6 +67,13 @@ StepReport to_step(const Json& json) {
   return step;
 }
 
+double to_seconds(const Json& json) {
+  constexpr double kMost = 1e9;  // 30 years, which nanoseconds can count
+  const auto seconds = json.get<double>();
+  if (seconds >= 0 && seconds <= kMost) return seconds;
+  fail(ErrorKind::data, "checkpoint", "a time of {} s in its state is not what a run writes", seconds);
+}
+
 std::string text(bool value) { return value ? "true" : "false"; }
 
 }  // namespace
@@ -81,6 +88,7 @@ std::string to_json(const RunState& state) {
   if (state.loss_scale.value > 0) object["loss_scale"] = to_object(state.loss_scale);
   if (!state.callbacks.empty()) object["callbacks"] = state.callbacks;
   if (!state.stopped.empty()) object["stopped"] = state.stopped;
+  if (!state.times.empty()) object["times"] = state.times;
   if (state.logged) object["logged"] = to_object(*state.logged);
   return object.dump();
 }
@@ -106,6 +114,9 @@ RunState parse_run_state(std::string_view json) {
       for (const auto& [key, value] : object["callbacks"].items()) state.callbacks[key] = value;
     }
     if (object.contains("stopped")) state.stopped = object["stopped"];
+    if (object.contains("times")) {
+      for (const auto& [part, seconds] : object["times"].items()) state.times[part] = to_seconds(seconds);
+    }
     if (object.contains("logged")) state.logged = to_step(object["logged"]);
     return state;
   } catch (const nlohmann::json::exception& error) {

@@ -39,7 +39,8 @@ struct RunState {
   std::map<std::string, std::string, std::less<>> callbacks{};  ///< state of callbacks as text, by their names
   std::string stopped{};                                        ///< why a callback stopped the run; empty: none did
   LossScale loss_scale{};                                       ///< state of the loss scaler
-  std::optional<StepReport> logged = std::nullopt;  ///< the last step with a line in the metrics, on all ranks
+  std::map<std::string, double, std::less<>> times{};  ///< up to a checkpoint, TimeDivision::parts; empty: not known
+  std::optional<StepReport> logged = std::nullopt;     ///< the last step with a line in the metrics, on all ranks
 };
 
 /// Conversion to one JSON object and from it. Error(data) naming the key that is missing or of the wrong type.

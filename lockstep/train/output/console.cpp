@@ -2,6 +2,7 @@
 // lines, epoch lines, and a progress bar with a moving average of the step time.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/train/output/console.h>
 
@@ -158,6 +159,25 @@ std::string values_text(const Evaluation& evaluation) {
   for (const auto& [name, value] : evaluation.metrics) text += fmt::format("{} {:.4f}, ", name, value);
   const auto weights = evaluation.weights.empty() ? std::string() : fmt::format(" with {}", evaluation.weights);
   return text + fmt::format("loss {:.4f}{}", evaluation.loss, weights);
+}
+
+std::string time_line(const TimeDivision& times) {
+  constexpr double kShown = 0.01;
+  constexpr double kLongWait = 0.05;
+  std::string parts;
+  for (const auto name : kTimeParts) {
+    const auto found = times.parts.find(name);
+    const double share = found == times.parts.end() || times.wall <= 0 ? 0 : found->second / times.wall;
+    if (share >= kShown) parts += fmt::format("{}{} {:.0f} %", parts.empty() ? ", of which " : ", ", name, 100 * share);
+  }
+  auto line = fmt::format("time: {:.1f} s{}; effective training time ratio {:.2f}", times.wall, parts, times.ettr());
+  const auto& longest = times.longest_wait;
+  const auto& shortest = times.shortest_wait;
+  if (longest && shortest && longest->seconds - shortest->seconds > kLongWait * times.wall) {
+    line += fmt::format("; rank {} waited {:.1f} s for other ranks, rank {} only {:.1f} s", longest->rank,
+                        longest->seconds, shortest->rank, shortest->seconds);
+  }
+  return line;
 }
 
 Progress::Progress(Console& console) : console_(console) {}
