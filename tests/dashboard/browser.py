@@ -45,7 +45,8 @@ def open_browser():
 
 def set_screen(driver, width, height=900, dark=False, reduced_motion=False):
     """The size of the page in CSS pixels, and what its style sheet reads of the user's choices."""
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                           {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
         {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
         {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}]})
@@ -60,4 +61,5 @@ def wait_until(driver, script, *arguments, seconds=60):
     """The first true value of an expression in JavaScript. The limit is against hangs only."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(driver, seconds, poll_frequency=0.05).until(lambda d: d.execute_script(f"return {script};", *arguments), f"never true: {json.dumps(script)}")
+    return WebDriverWait(driver, seconds, poll_frequency=0.05).until(
+        lambda d: d.execute_script(f"return {script};", *arguments), f"never true: {json.dumps(script)}")

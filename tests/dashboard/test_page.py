@@ -32,9 +32,10 @@ def assembled(data):
     policy = (f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; connect-src 'self'; img-src data:; "
               "base-uri 'none'; form-action 'none'")
     page = (PAGE / "dashboard.html").read_text()
-    for mark, content in (('<meta charset="utf-8">', f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-                          ("/*STYLE*/", style), ("/*SCRIPT*/", script),
-                          ("<!--DATA-->", '<script type="application/json" id="data">' + json.dumps(data).replace("<", "\\u003c") + "</script>")):
+    charset = '<meta charset="utf-8">'
+    block = '<script type="application/json" id="data">' + json.dumps(data).replace("<", "\\u003c") + "</script>"
+    for mark, content in ((charset, f'{charset}\n<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+                          ("/*STYLE*/", style), ("/*SCRIPT*/", script), ("<!--DATA-->", block)):
         assert page.count(mark) == 1, f"dashboard.html has {mark} {page.count(mark)} times"
         page = page.replace(mark, content)
     return page
@@ -54,20 +55,23 @@ def job(ranks, **fields):
               ("end", 125.0, None, "all ranks ended well")]
     return {
         "type": "job", "protocol": 1,
-        "job": {"name": "run-1", "program": "lockstep train --config gpt.yaml", "started": 1764460000.0, "now": 125.0, "state": "ended", "exit_code": 0,
-                "end": "all ranks ended well", "hosts": 1, "world": len(ranks), "can_kill": False, "version": "0.9.0", "notes": [], **fields},
+        "job": {"name": "run-1", "program": "lockstep train --config gpt.yaml", "started": 1764460000.0, "now": 125.0, "state": "ended",
+                "exit_code": 0, "end": "all ranks ended well", "hosts": 1, "world": len(ranks), "can_kill": False, "version": "0.9.0",
+                "notes": [], **fields},
         "progress": {"step": 600, "steps": 600, "epoch": 3, "epochs": 3, "samples_per_s": 345.1, "seconds_left": 0.0},
-        "goodput": {"wall": 125.0, "parts": {"start": 2, "data": 5, "compute": 70, "communicate": 20, "wait": 10, "save": 2, "lost": 12, "evaluate": 3, "other": 1},
-                    "ettr": 0.74},
+        "goodput": {"wall": 125.0, "ettr": 0.74, "parts": {"start": 2, "data": 5, "compute": 70, "communicate": 20, "wait": 10, "save": 2,
+                                                           "lost": 12, "evaluate": 3, "other": 1}},
         "ranks": ranks,
         "curves": {"loss": [[step, 3 / (1 + step / 100)] for step in [*range(1, 321), *range(201, 601)]],
-                   "accuracy": [[200, 0.5], [400, 0.7], [600, 0.81]], "samples_per_s": [[step, 345.0 + step % 7] for step in range(10, 601, 10)]},
+                   "accuracy": [[200, 0.5], [400, 0.7], [600, 0.81]],
+                   "samples_per_s": [[step, 345.0 + step % 7] for step in range(10, 601, 10)]},
         "events": [{"id": i, "at": at, "kind": kind, "rank": of, "text": text} for i, (kind, at, of, text) in enumerate(events)],
         "lines": {"0": ["epoch 3 ends", "loss 0.4286"], "3": [HOSTILE, "\x1b[31mred\x1b[0m"]},
     }
 
 
-FOUR = [rank(0), rank(1, call='all_reduce 40 of group "world"'), rank(2, host="h" * 300, state="failed", memory=None, rate=None, waits=None),
+FOUR = [rank(0), rank(1, call='all_reduce 40 of group "world"'),
+        rank(2, host="h" * 300, state="failed", memory=None, rate=None, waits=None),
         rank(3, state="running", straggler=REASON, host=HOSTILE, activity=HOSTILE)]
 EACH_STATE = ["starting", "running", "lost", "ended", "failed"]
 
@@ -84,8 +88,14 @@ def large_job():
 LOW_CONTRAST = """(() => {
   const parse = (color) => { const c = color.match(/[\\d.]+/g).map(Number); return c.length === 3 ? [...c, 1] : c; };
   const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
-  const light = (c) => { const [r, g, b] = c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = (node) => { const own = parse(getComputedStyle(node).backgroundColor); return own[3] === 1 ? own : node.parentElement ? over(own, behind(node.parentElement)) : over(own, [255, 255, 255, 1]); };
+  const light = (c) => {
+    const [r, g, b] = c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    const own = parse(getComputedStyle(node).backgroundColor);
+    return own[3] === 1 ? own : over(own, node.parentElement ? behind(node.parentElement) : [255, 255, 255, 1]);
+  };
   const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const node = walk.currentNode.parentElement, style = getComputedStyle(node);
@@ -135,7 +145,8 @@ class PageOfEndedJob(unittest.TestCase):
         return self.js("[...document.querySelectorAll('#rows tr')].map((row) => row.item.rank)")
 
     def test_widths_and_colours(self):
-        for name, data in (("4 ranks", job(FOUR)), ("each state", job([rank(i, state=state) for i, state in enumerate(EACH_STATE)], exit_code=1, end=HOSTILE)),
+        each_state = [rank(i, state=state) for i, state in enumerate(EACH_STATE)]
+        for name, data in (("4 ranks", job(FOUR)), ("each state", job(each_state, exit_code=1, end=HOSTILE)),
                            ("512 ranks", large_job()), ("long names", job(FOUR, name="n" * 300, end="e" * 300))):
             for width in WIDTHS:
                 for dark in (False, True):
