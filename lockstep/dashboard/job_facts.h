@@ -1,4 +1,5 @@
-// What a launcher and the status pages of its ranks say about a job at one time: the input of the page of a job.
+// What a launcher and the status pages of its ranks say about a job at one time: the input of the page of a job. And
+// what a page asks of the launcher.
 #pragma once
 
 #include <lockstep/base/status_page.h>
@@ -14,7 +15,7 @@ namespace lockstep::dashboard {
 /// The state of a rank's process, as its launcher has it.
 enum class ProcessState {
   running,
-  ended,   ///< well
+  ended,   ///< well, or because the launcher asked it to
   failed,  ///< and no process takes its place
 };
 
@@ -23,7 +24,7 @@ struct RankProcess {
   int rank = 0;
   std::int64_t pid = 0;
   ProcessState state = ProcessState::running;
-  std::string end{};         ///< how it ended: "signal 9 (SIGKILL)"; empty: it runs
+  std::string end{};         ///< how it ended: "signal 9 (SIGKILL)"; empty: well, or it runs
   std::string end_before{};  ///< how the process ended whose place it takes; empty: it takes no place
   std::filesystem::path status_file{};
   std::optional<std::vector<std::string>> lines{};  ///< the last lines of its output; nullopt: the same as before
@@ -53,6 +54,13 @@ struct JobFacts {
   int hosts = 1;
   std::vector<RankFacts> ranks{};
   std::vector<std::string> decisions{};
+};
+
+/// A page asks to kill a rank.
+struct KillRequest {
+  std::uint64_t page = 0;  ///< the connection that gets the answer
+  int rank = 0;
+  std::int64_t pid = 0;  ///< of the process that the page shows
 };
 
 /// Reads the status pages and the memory of the processes now. `at`: seconds since the start of the job. Costs about

@@ -61,7 +61,7 @@ json job_of(const JobView& view) {
           {"notes", job.notes}};
 }
 
-json progress_of(const Progress& progress) {
+json progress_of(const JobProgress& progress) {
   return {{"step", or_null(progress.step)},
           {"steps", or_null(progress.steps)},
           {"epoch", or_null(progress.epoch)},

@@ -163,20 +163,23 @@ bool take_lines(JobView& view, const RankFacts& facts) {
 // ---- events
 
 void tell_of_ends(JobView& view, const JobFacts& facts) {
-  std::vector<int> well;
+  std::map<std::string, std::vector<int>> ended;  // by how
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
     if (one.process.state == ProcessState::running || std::exchange(rank.end_told, true)) continue;
     view.missing.erase(one.process.rank);
     if (one.process.state == ProcessState::ended) {
-      well.push_back(one.process.rank);
+      ended[one.process.end].push_back(one.process.rank);
     } else {
       add_event(view, "loss", one.process.rank,
                 fmt::format("rank {} (pid {}) failed{}: {}", one.process.rank, one.process.pid, at_step(rank.row.step),
                             one.process.end));
     }
   }
-  if (!well.empty()) add_event(view, "end", std::nullopt, fmt::format("{} ended well", names_of(well)));
+  for (const auto& [how, ranks] : ended) {
+    add_event(view, "end", std::nullopt,
+              fmt::format("{} ended{}", names_of(ranks), how.empty() ? " well" : ": " + how));
+  }
 }
 
 void tell_of_returns(JobView& view) {

@@ -82,13 +82,13 @@ struct Event {
   std::string text;
 };
 
-struct Progress {
+struct JobProgress {
   std::optional<std::int64_t> step{};
   std::optional<std::int64_t> steps{};
   std::optional<std::int64_t> epoch{};
   std::optional<double> samples_per_s{};
   std::optional<double> seconds_left{};
-  bool operator==(const Progress&) const = default;
+  bool operator==(const JobProgress&) const = default;
 };
 
 using Points = std::vector<std::pair<std::int64_t, double>>;  ///< step and value
@@ -100,7 +100,7 @@ struct JobView {
   int generation = 0;  ///< 0: not all ranks have begun
   bool begun = false;  ///< there was a look at it
   std::optional<JobEnd> end{};
-  Progress progress{};
+  JobProgress progress{};
   Goodput goodput{};
   std::map<int, RankView> ranks{};
   std::map<std::string, Points> curves{};

@@ -33,7 +33,7 @@ constexpr std::size_t kMostUnreadBytes = std::size_t{8} * 1024 * 1024;
 constexpr auto kFarewell = std::chrono::milliseconds(500);
 constexpr std::string_view kViewPath = "/v1/view";
 
-membership::ListenerOptions listener_options(const ServerOptions& options) {
+membership::ListenerOptions listener_options(const PageServerOptions& options) {
   membership::ListenerOptions listener;
   listener.host = options.host;
   listener.port = options.port;
@@ -79,9 +79,9 @@ std::string host_for_browsers(const std::string& host) {
 
 }  // namespace
 
-class Server::State {
+class PageServer::State {
  public:
-  State(ServerOptions options, JobDescription job)
+  State(PageServerOptions options, JobDescription job)
       : options_(std::move(options)), token_(random_token()), page_(make_page()), listener_(listen()) {
     view_.job = std::move(job);
     view_.job.can_kill = static_cast<bool>(options_.kill);
@@ -134,7 +134,7 @@ class Server::State {
     if (closes_at_ && (pages_.empty() || Clock::now() >= *closes_at_)) listener_->stop();
   }
 
-  const ServerOptions options_;
+  const PageServerOptions options_;
   const std::string token_;
   const net::HttpAnswer page_;
   const Clock::time_point started_ = Clock::now();
@@ -147,7 +147,7 @@ class Server::State {
   std::thread thread_;
 };
 
-net::HttpAnswer Server::State::make_page() const {
+net::HttpAnswer PageServer::State::make_page() const {
   net::HttpAnswer page;
   page.content_type = "text/html; charset=utf-8";
   page.body = live_page();
@@ -159,7 +159,7 @@ net::HttpAnswer Server::State::make_page() const {
   return page;
 }
 
-std::unique_ptr<membership::Listener> Server::State::listen() {
+std::unique_ptr<membership::Listener> PageServer::State::listen() {
   membership::ListenerCalls calls;
   calls.opened = [this](auto id, const auto&) { open(id); };
   calls.received = [this](auto id, const auto& text) { received(id, text); };
@@ -177,7 +177,7 @@ std::unique_ptr<membership::Listener> Server::State::listen() {
   }
 }
 
-void Server::State::serve() noexcept {
+void PageServer::State::serve() noexcept {
   try {
     listener_->run();
   } catch (const std::exception& error) {
@@ -187,7 +187,7 @@ void Server::State::serve() noexcept {
 }
 
 // Without the token, an answer says nothing, not even which paths there are.
-net::HttpAnswer Server::State::answer_to(const net::HttpRequest& request) const {
+net::HttpAnswer PageServer::State::answer_to(const net::HttpRequest& request) const {
   if (!has_token(request.target)) return plain_answer(403, "");
   if (request.method != "GET") return plain_answer(405, "only GET\n");
   const auto path = path_of(request.target);
@@ -197,19 +197,19 @@ net::HttpAnswer Server::State::answer_to(const net::HttpRequest& request) const 
   return plain_answer(400, "a WebSocket is here\n");
 }
 
-void Server::State::open(std::uint64_t page) {
+void PageServer::State::open(std::uint64_t page) {
   pages_[page] = std::nullopt;
   listener_->send(page, whole_json(view_));
 }
 
-void Server::State::received(std::uint64_t page, const std::string& text) {
+void PageServer::State::received(std::uint64_t page, const std::string& text) {
   const auto request = parse_request(text);
   if (request.kind == PageRequest::Kind::kill) return ask_for_kill(page, *request.rank);
   pages_[page] = request.rank;
   if (request.rank) listener_->send(page, lines_json(view_, *request.rank));
 }
 
-void Server::State::ask_for_kill(std::uint64_t page, int rank) {
+void PageServer::State::ask_for_kill(std::uint64_t page, int rank) {
   const auto refuse = [&](const std::string& why) { listener_->send(page, answer_json(rank, false, why)); };
   if (!options_.kill) return refuse("this page only shows the job (--dashboard-kill allows to kill ranks)");
   const auto found = view_.ranks.find(rank);
@@ -220,14 +220,14 @@ void Server::State::ask_for_kill(std::uint64_t page, int rank) {
   options_.kill({page, rank, row.pid});
 }
 
-void Server::State::take(const JobFacts& facts) {
+void PageServer::State::take(const JobFacts& facts) {
   if (closes_at_) return;
   auto next = observe(std::move(view_), facts);
   view_ = std::move(next.view);
   show(next.changes);
 }
 
-void Server::State::show(const Changes& changes) {
+void PageServer::State::show(const Changes& changes) {
   if (pages_.empty()) return;
   const auto text = changes.other_ranks ? whole_json(view_) : changes_json(view_, changes);
   const auto pages = pages_;  // `send` may end one
@@ -239,13 +239,13 @@ void Server::State::show(const Changes& changes) {
   }
 }
 
-void Server::State::close_pages() {
+void PageServer::State::close_pages() {
   closes_at_ = Clock::now() + kFarewell;
   const auto pages = pages_;
   for (const auto& [page, rank] : pages) listener_->close(page, "");
 }
 
-EndedPage Server::State::end(JobEnd end) {
+EndedPage PageServer::State::end(JobEnd end) {
   listener_->post([this, end] {
     auto next = end_job(std::move(view_), end, seconds());
     view_ = std::move(next.view);
@@ -257,12 +257,14 @@ EndedPage Server::State::end(JobEnd end) {
   return {page_of_ended_job(ended_json(view_)), view_.work_dir};
 }
 
-Server::Server(ServerOptions options, JobDescription job)
+PageServer::PageServer(PageServerOptions options, JobDescription job)
     : state_(std::make_unique<State>(std::move(options), std::move(job))) {}
-Server::~Server() = default;
-const std::string& Server::address() const { return state_->address(); }
-void Server::report(JobReport report) { state_->report(std::move(report)); }
-void Server::answer(const KillRequest& request, bool ok, const std::string& text) { state_->answer(request, ok, text); }
-EndedPage Server::end(JobEnd end) { return state_->end(std::move(end)); }
+PageServer::~PageServer() = default;
+const std::string& PageServer::address() const { return state_->address(); }
+void PageServer::report(JobReport report) { state_->report(std::move(report)); }
+void PageServer::answer(const KillRequest& request, bool ok, const std::string& text) {
+  state_->answer(request, ok, text);
+}
+EndedPage PageServer::end(JobEnd end) { return state_->end(std::move(end)); }
 
 }  // namespace lockstep::dashboard

@@ -11,14 +11,7 @@
 
 namespace lockstep::dashboard {
 
-/// A page asks to kill a rank.
-struct KillRequest {
-  std::uint64_t page = 0;  ///< the connection that gets the answer
-  int rank = 0;
-  std::int64_t pid = 0;  ///< of the process that the page shows
-};
-
-struct ServerOptions {
+struct PageServerOptions {
   std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
   std::uint16_t port = 0;          ///< 0: a free one
   /// Receives the requests to kill ranks, on the server's thread; must not block. Without it pages only show the job.
@@ -32,14 +25,14 @@ struct EndedPage {
 };
 
 /// Thread-safe, except the destructor. No call waits for a browser.
-class Server {
+class PageServer {
  public:
   /// Opens the port, and serves it on a thread. The job begins now. Error(io) when the port cannot be opened.
-  Server(ServerOptions options, JobDescription job);
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
+  PageServer(PageServerOptions options, JobDescription job);
+  PageServer(const PageServer&) = delete;
+  PageServer& operator=(const PageServer&) = delete;
   /// Closes all connections.
-  ~Server();
+  ~PageServer();
 
   /// "http://127.0.0.1:4711/?token=...": whoever has it sees the job.
   const std::string& address() const;
