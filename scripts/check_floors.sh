@@ -14,6 +14,7 @@ declare -A may_include=(
   [net]="base world"
   [store]="base world net"
   [membership]="base world net"
+  [dashboard]="base net membership"
   [doctor]="base world"
   [comm]="base compat world net store membership doctor"
   [mirrored]="base kernels rows world comm"
@@ -25,7 +26,7 @@ declare -A may_include=(
   [parameter_servers]="base rows world comm models"
   [state]="base comm global"
   [train]="base compat kernels rows world comm mirrored global plan data samples models parameter_servers state"
-  [cluster]="base world net store membership comm"
+  [cluster]="base world net store membership dashboard comm"
   [runner]="base world net membership state train data samples models cluster"
   [cli]="base kernels world membership net doctor comm mirrored global plan data samples models state train cluster runner"
   [apps/operator]="base net cluster cli"
@@ -33,7 +34,7 @@ declare -A may_include=(
   [apps/python]="base comm global world"
   [apps/lockstep]="base cli train apps/ocr apps/operator"
 )
-torch_free=(base rows world net store membership doctor comm/reduction data apps/ocr/mindocr apps/operator)
+torch_free=(base rows world net store membership dashboard doctor comm/reduction data apps/ocr/mindocr apps/operator)
 
 # The sources and internal headers of a room or an application, and its public headers.
 folders_of() {

@@ -96,7 +96,7 @@ def table(name):
 # What a room of the house is for, in a few words. A room that is not here is drawn with its name alone.
 ROOMS = dict(
     base="errors, config", compat="old and new libtorch", kernels="fast operators", rows="rows of tables", world="rank and size",
-    net="HTTP and TLS", store="where ranks meet", membership="who belongs to a job", doctor="why ranks do not meet",
+    net="HTTP and TLS", store="where ranks meet", membership="who belongs to a job", dashboard="the live page of a job", doctor="why ranks do not meet",
     comm="groups and collectives: shm, tcp, mpi, nccl", mirrored="data parallel", data="files", samples="batches",
     models="networks", parameter_servers="tables on other processes", plan="the best layout", train="a run", cluster="the launcher", state="checkpoints",
     runner="a program", cli="the program lockstep", **{"global": "divided tensors"})

@@ -101,8 +101,11 @@ std::string prove(std::string_view secret, std::string_view who, std::string_vie
 }
 
 bool is_proof(std::string_view proof, std::string_view secret, std::string_view who, std::string_view nonce) {
-  const auto expected = prove(secret, who, nonce);
-  return proof.size() == expected.size() && ::CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
+  return is_same_secret(proof, prove(secret, who, nonce));
+}
+
+bool is_same_secret(std::string_view given, std::string_view secret) {
+  return given.size() == secret.size() && ::CRYPTO_memcmp(given.data(), secret.data(), secret.size()) == 0;
 }
 
 std::string to_base64(std::string_view bytes) {

@@ -41,6 +41,9 @@ std::string prove(std::string_view secret, std::string_view who, std::string_vie
 /// Whether `proof` is correct; compares in constant time.
 bool is_proof(std::string_view proof, std::string_view secret, std::string_view who, std::string_view nonce);
 
+/// Whether the texts are equal; compares in constant time, except for their lengths.
+bool is_same_secret(std::string_view given, std::string_view secret);
+
 /// The bytes in Base64, with padding, without line breaks.
 std::string to_base64(std::string_view bytes);
 

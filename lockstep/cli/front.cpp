@@ -11,6 +11,7 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/live_page.h>
 #include <lockstep/cluster/rank_services.h>
 #include <lockstep/version.h>
 
@@ -98,6 +99,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
       return hosted;
     };
     ways.helpers = [&] { return attempt.helpers(); };
+    ways.watch = cluster::watch_with_page(options);
     ways.fork = [&](const std::vector<ChildOptions>& ranks) {
       if (began) return attempt.fork(options, ranks);  // a replacement of a lost rank, without a fork if necessary
       auto forked = attempt.server().fork(ranks);

@@ -206,6 +206,7 @@ RunCommand add_run_command(CLI::App& app, LaunchStyle style) {
   add_node_group(*command, arguments->nodes);
   add_program_flags(*command, style, arguments->program);
   add_output_flags(*command, arguments->output);
+  add_page_flags(*command, arguments->page);
   add_ending_flags(*command, *arguments);
   add_torchrun_flags(*command, arguments->torchrun);
   add_msrun_flags(*command, arguments->msrun);
@@ -232,6 +233,7 @@ cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchSt
   options.prefix = prefix_of(arguments.output, options.environment);
   options.output = output_of(arguments.output);
   options.replacements = replacements_of(arguments.nodes);
+  options.page = page_of(arguments.page);
   options.ending.grace = grace_of(arguments, options.environment);
   options.virtual_local_rank = arguments.torchrun.virtual_local_rank;
   check_virtual_local_rank(arguments.torchrun, options.processes, options.environment);

@@ -82,6 +82,17 @@ void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const E
 /// How processes are to be started; `flags` have been checked.
 cluster::StartMethod start_method_of(const TorchrunFlags& flags);
 
+/// The options of `lockstep run` about the live page of the job.
+struct PageFlags {
+  std::string address;  ///< [HOST:]PORT; empty: there is no page
+  bool can_kill = false;
+};
+
+void add_page_flags(CLI::App& command, PageFlags& flags);
+
+/// nullopt: there is no page. Error(invalid_argument) for an invalid address, and for --dashboard-kill without a page.
+std::optional<cluster::LivePageOptions> page_of(const PageFlags& flags);
+
 /// All of them.
 struct RunArguments {
   std::string processes;  ///< empty: 1
@@ -89,6 +100,7 @@ struct RunArguments {
   std::string grace;             ///< empty: the value of shutdown_timeout
   std::string shutdown_timeout;  ///< empty: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  PageFlags page;
   NodeFlags nodes;
   MsrunFlags msrun;
   ProgramFlags program;

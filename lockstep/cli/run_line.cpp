@@ -108,6 +108,15 @@ std::string next_value(const CLI::App& command, const std::vector<std::string>& 
   return words[next++];
 }
 
+/// The value of a flag that may lack it: a port, alone or after a host. Any other word is the next flag or PROGRAM.
+std::string value_if_port(const std::vector<std::string>& words, std::size_t& next) {
+  const auto is_port = [](std::string_view word) {
+    const auto number = parse_integer(word.substr(word.rfind(':') + 1));
+    return number && *number >= 0 && word.find('/') == std::string_view::npos;
+  };
+  return next < words.size() && is_port(words[next]) ? words[next++] : "0";
+}
+
 /// Writes one argument with "=" if possible: in this form a value may begin with a dash, but must not be empty.
 void spell(const Flag& flag, std::vector<std::string>& words) {
   const std::string name = long_name(*flag.option);
@@ -165,7 +174,10 @@ RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& w
   while (next < words.size() && words[next].starts_with('-') && words[next] != "--") {
     const std::string& word = words[next++];
     Flag flag = word.starts_with("--") ? read_long(command, word) : read_short(command, word);
-    if (takes_value(*flag.option) && !flag.value) flag.value = next_value(command, words, next);
+    if (takes_value(*flag.option) && !flag.value) {
+      const bool may_lack_it = flag.option->get_items_expected_min() == 0;
+      flag.value = may_lack_it ? value_if_port(words, next) : next_value(command, words, next);
+    }
     spell(flag, line.flags);
     line.given.push_back(flag.option);
   }

@@ -59,8 +59,9 @@ struct RunLine {
 
 /// Splits PROGRAM ARGS... off `words`, because this program does not parse them. A "--" before PROGRAM is dropped.
 /// Flags are found by their long names with dashes or underscores, by a unique prefix, and by their short names with
-/// the value in the next or in the same argument (-r3). Error(invalid_argument) when a flag is unknown, ambiguous, or
-/// lacks its value.
+/// the value in the next or in the same argument (-r3). A flag that may lack its value (--dashboard) takes the next
+/// argument where that is a number or ends in one after a colon ("8080", "host:8080"), else it has the value 0.
+/// Error(invalid_argument) when a flag is unknown, ambiguous, or lacks its value.
 RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& words);
 
 /// For the launchers: spells the flags as CLI11 defines them, moves PROGRAM ARGS... to `program`, sets the defaults of

@@ -3,6 +3,7 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/live_page.h>
 #include <lockstep/cluster/rank_services.h>
 
 #include <utility>
@@ -27,6 +28,7 @@ LaunchResult launch(const LaunchOptions& options) {
     if (store) helpers.push_back(store->helper());
     return helpers;
   };
+  ways.watch = watch_with_page(options);
   return launch_ranks(options, ways);
 }
 

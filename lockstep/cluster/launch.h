@@ -9,6 +9,7 @@
 #include <lockstep/world/world.h>
 
 #include <csignal>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,13 @@ enum class StartMethod {
   automatic,    ///< the value of LOCKSTEP_START_METHOD, else fork_server
   fork_server,  ///< forks of one process that has loaded the program, where that is possible; else spawn
   spawn,        ///< each rank is started by itself
+};
+
+/// The live page of the job, for browsers.
+struct LivePageOptions {
+  std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
+  std::uint16_t port = 0;          ///< 0: a free one
+  bool can_kill = false;           ///< the page may kill ranks
 };
 
 struct LaunchOptions {
@@ -39,6 +47,7 @@ struct LaunchOptions {
   int replacements = 0;
   /// torchrun's --virtual-local-rank: each rank's LOCAL_RANK is 0, and it sees one GPU (CUDA_VISIBLE_DEVICES).
   bool virtual_local_rank = false;
+  std::optional<LivePageOptions> page{};                          ///< nullopt: there is none
   std::vector<int> signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  ///< each is passed on to the ranks and ends the job
   Environment environment = current_environment();                ///< the ranks inherit it
   int out = 1;                                                    ///< the descriptor for the ranks' stdout

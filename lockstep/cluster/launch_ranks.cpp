@@ -81,8 +81,10 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   }
   auto forked = ways.fork(prepare_ranks(options, job));
   auto helpers = ways.helpers ? ways.helpers() : std::vector<Helper>();
-  LaunchResult result = supervise(options, job, std::move(forked), std::move(replacing), std::move(helpers));
+  const auto watching = ways.watch ? ways.watch(job) : Watching();
+  LaunchResult result = supervise(options, job, std::move(forked), std::move(replacing), std::move(helpers), watching);
   if (result.first_failed) publish_root_cause(result, job, logs, options.environment);
+  if (watching.ended) watching.ended(result, logs);
   return result;
 }
 

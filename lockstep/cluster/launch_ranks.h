@@ -8,6 +8,7 @@
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/replace/replacements.h>
+#include <lockstep/cluster/watching.h>
 
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,8 @@ struct LaunchWays {
   std::function<std::optional<ForkedRanks>(const std::vector<ChildOptions>&)> fork;
   /// The launcher's other processes; called after the start of the ranks. Empty: none.
   std::function<std::vector<Helper>()> helpers{};
+  /// Who watches the job; called after the start of the ranks. Empty: nobody.
+  std::function<Watching(const Launch& job)> watch{};
 };
 
 /// launch() with these steps.
@@ -38,8 +41,9 @@ void publish_root_cause(LaunchResult& result, const Launch& job, const LogFolder
 
 /// Starts the ranks of `job` and returns when none of their processes is left. The calling thread waits for all events
 /// at once (ends, output, signals, deadlines) and is the only one. `forked` are ranks of this job that are forked
-/// already and need not be started. The ends of `helpers` are reported, and change nothing else.
+/// already and need not be started. The ends of `helpers` are reported, and change nothing else. `watching` gets
+/// reports, and may kill ranks; its `ended` is left to the caller.
 LaunchResult supervise(const LaunchOptions& options, const Launch& job, std::optional<ForkedRanks> forked = {},
-                       Replacing replacing = {}, std::vector<Helper> helpers = {});
+                       Replacing replacing = {}, std::vector<Helper> helpers = {}, Watching watching = {});
 
 }  // namespace lockstep::cluster

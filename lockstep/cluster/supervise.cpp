@@ -17,6 +17,7 @@
 #include <csignal>
 #include <deque>
 #include <iterator>
+#include <map>
 #include <utility>
 
 namespace lockstep::cluster {
@@ -33,6 +34,10 @@ constexpr milliseconds kDrainLimit(2000);
 /// The time for ranks to end after the signal until the user gets a list of those that still run. They may be saving
 /// their work.
 constexpr milliseconds kTellSlow(2000);
+/// The interval of reports to those who watch the job, and the lines of a rank's output that they get.
+constexpr milliseconds kReport(1000);
+constexpr std::size_t kReportedLines = 50;
+
 /// The signal with which ranks were asked to end, and when.
 struct Asked {
   int signal = 0;
@@ -42,14 +47,16 @@ struct Asked {
 
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, const Launch& job, Replacing replacing, std::vector<Helper> helpers)
+  Supervisor(const LaunchOptions& options, const Launch& job, Replacing replacing, std::vector<Helper> helpers,
+             Watching watching)
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
         signals_(with_notice_signal(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending),
-        helpers_(std::move(helpers)) {}
+        helpers_(std::move(helpers)),
+        watching_(std::move(watching)) {}
 
   LaunchResult run(std::optional<ForkedRanks> forked) {
     start_ranks(std::move(forked));
@@ -59,6 +66,7 @@ class Supervisor {
     }
     end_what_is_left();
     drain();
+    report_job();
     return result();
   }
 
@@ -93,6 +101,13 @@ class Supervisor {
   /// Sends the signal to end, or SIGKILL after the deadline.
   void end_ranks(std::optional<int> signal);
   void tell_who_is_slow();
+  /// Shows the user a decision, and those who watch the job.
+  void tell_decision(const std::string& text);
+  void report_job_if_due();
+  void report_job();
+  dashboard::RankProcess describe_process(LocalRank& rank, const std::string& end_before);
+  void watch_requests(Poller& poller);
+  std::string kill_on_request(const dashboard::KillRequest& request);
 
   const LaunchOptions& options_;
   const Launch& job_;
@@ -105,6 +120,9 @@ class Supervisor {
   Consoles consoles_;
   Ending ending_;
   std::vector<Helper> helpers_;
+  const Watching watching_;
+  Clock::time_point reported_{};        ///< the last report of the job
+  std::vector<std::string> decisions_;  ///< since then
   /// The kernel's kills for lack of memory that were counted so far.
   std::optional<MemoryAccount> memory_ = memory_account();
   std::optional<Asked> asked_;
@@ -141,6 +159,7 @@ void Supervisor::take_rank(const Launch& job, int local_rank, Child child) {
   const LocalRank& taken = ranks_.emplace_back(rank, std::move(child), options_.prefix.of(rank, local_rank),
                                                outlets_of(options_.output, local_rank, folder_of_rank(job, local_rank)),
                                                lifeline_, consoles_);
+  if (watching_.report) ranks_.back().keep_lines(kReportedLines);
   strays_.except(taken.child().pid());
   strays_.except(taken.keeper().pid());
 }
@@ -191,18 +210,21 @@ void Supervisor::wait_for_events(milliseconds limit) {
     if (rank.running()) poller.add(rank.child().end_fd(), POLLIN, [this, &rank] { look_for_end(rank); });
   }
   watch_helpers(poller);
+  watch_requests(poller);
   const auto at_most_until = [&](Clock::time_point moment) {
     limit = std::clamp(std::chrono::ceil<milliseconds>(moment - Clock::now()), milliseconds(0), limit);
   };
   if (const auto deadline = ending_.deadline()) at_most_until(*deadline);
   if (asked_ && !asked_->told) at_most_until(asked_->at + kTellSlow);
   if (const auto moment = replacements_.next_look()) at_most_until(*moment);
+  if (watching_.report) at_most_until(reported_ + kReport);
   poller.wait(limit);
   replacements_.look(Clock::now());
   end_lost_ranks();
   end_late_replacements();
   end_ranks(ending_.tick(Clock::now()));
   tell_who_is_slow();
+  report_job_if_due();
 }
 
 void Supervisor::watch_output(Poller& poller, RankStream& stream) {
@@ -265,6 +287,7 @@ void Supervisor::renew_keeper(LocalRank& rank) {
 
 void Supervisor::look_for_end(LocalRank& rank) {
   if (!rank.look_for_end()) return;
+  reported_ = {};
   look_for_memory_kill(rank);
   if (rank.status().ok() || replacements_.is_excused(rank) || replace(rank)) return;
   failed_ = failed_ || (!asked_ && rank.status().code != kEndedEarly);
@@ -283,27 +306,25 @@ void Supervisor::look_for_memory_kill(LocalRank& rank) {
 bool Supervisor::replace(LocalRank& rank) {
   if (asked_ || failed_ || !replacements_.is_mishap(rank)) return false;
   const auto end = replacements_.end_of(rank, start_);
-  const auto what = fmt::format("lockstep run: rank {} (pid {}) was lost after {:.1f} s: {}", end.rank, end.pid,
+  const auto what = fmt::format("rank {} (pid {}) was lost after {:.1f} s: {}", end.rank, end.pid,
                                 static_cast<double>(end.after.count()) / 1000, how_it_ended(end));
   if (replacements_.repeats_a_death(end)) {
-    consoles_.err.append(
-        fmt::format("{}; it is not replaced: the process before it died in the same way at the same step\n", what));
+    tell_decision(what + "; it is not replaced: the process before it died in the same way at the same step");
     return false;
   }
   if (!replacements_.take_one()) {
-    consoles_.err.append(
-        fmt::format("{}; it is not replaced: none of the job's replacements is left (--max-restarts)\n", what));
+    tell_decision(what + "; it is not replaced: none of the job's replacements is left (--max-restarts)");
     return false;
   }
   rank.mark_replaced();
   try {
     take_replacement(replacements_.start(rank));
   } catch (const Error& error) {
-    consoles_.err.append(fmt::format("{}; no process could be started in its place: {}\n", what, error.message()));
+    tell_decision(fmt::format("{}; no process could be started in its place: {}", what, error.message()));
     return false;
   }
-  consoles_.err.append(
-      fmt::format("{}; the others keep running, and pid {} takes its place\n", what, ranks_.back().child().pid()));
+  tell_decision(
+      fmt::format("{}; the others keep running, and pid {} takes its place", what, ranks_.back().child().pid()));
   return true;
 }
 
@@ -385,6 +406,71 @@ void Supervisor::tell_who_is_slow() {
   }
 }
 
+void Supervisor::tell_decision(const std::string& text) {
+  consoles_.err.append(fmt::format("lockstep run: {}\n", text));
+  if (watching_.report) decisions_.push_back(text);
+}
+
+void Supervisor::report_job_if_due() {
+  if (watching_.report && Clock::now() >= reported_ + kReport) report_job();
+}
+
+void Supervisor::report_job() {
+  if (!watching_.report) return;
+  reported_ = Clock::now();
+  std::map<int, dashboard::RankProcess> processes;  // the last one of each rank
+  for (LocalRank& rank : ranks_) {
+    auto& process = processes[rank.rank()];
+    process = describe_process(rank, process.end);
+  }
+  dashboard::JobReport report;
+  report.round = watching_.round;
+  report.world = world_size_of(job_);
+  report.hosts = job_.nodes > 0 ? job_.nodes : std::max(1, report.world / job_.ranks);
+  for (auto& [rank, process] : processes) report.ranks.push_back(std::move(process));
+  report.decisions = std::exchange(decisions_, {});
+  watching_.report(std::move(report));
+}
+
+dashboard::RankProcess Supervisor::describe_process(LocalRank& rank, const std::string& end_before) {
+  using dashboard::ProcessState;
+  dashboard::RankProcess process;
+  process.rank = rank.rank();
+  process.pid = rank.child().pid();
+  process.end_before = end_before;
+  process.status_file = replacements_.file_of(rank, status_file_of);
+  process.lines = rank.new_lines();
+  if (rank.running()) return process;
+  const bool well = rank.status().ok() || replacements_.is_excused(rank);
+  const auto end = rank.end(start_);
+  process.state = well || end.asked != 0 ? ProcessState::ended : ProcessState::failed;
+  if (!well) process.end = how_it_ended(end) + (end.asked != 0 ? ", after the launcher's signal" : "");
+  return process;
+}
+
+void Supervisor::watch_requests(Poller& poller) {
+  if (watching_.requests_fd < 0) return;
+  poller.add(watching_.requests_fd, POLLIN, [this] {
+    while (const auto request = watching_.take_request()) {
+      const auto refusal = kill_on_request(*request);
+      watching_.answer(
+          *request, refusal.empty(),
+          refusal.empty() ? fmt::format("rank {} (pid {}) was sent SIGKILL", request->rank, request->pid) : refusal);
+    }
+  });
+}
+
+/// Returns why it does not kill the rank; empty: it does.
+std::string Supervisor::kill_on_request(const dashboard::KillRequest& request) {
+  for (LocalRank& rank : ranks_) {
+    if (rank.rank() != request.rank || rank.child().pid() != request.pid || !rank.running()) continue;
+    tell_decision(fmt::format("rank {} (pid {}) is killed: the live page asked for it", request.rank, request.pid));
+    rank.kill();
+    return "";
+  }
+  return fmt::format("the process {} of rank {} has ended", request.pid, request.rank);
+}
+
 LaunchResult Supervisor::result() const {
   LaunchResult result;
   for (const LocalRank& rank : ranks_) {
@@ -404,8 +490,8 @@ LaunchResult Supervisor::result() const {
 }  // namespace
 
 LaunchResult supervise(const LaunchOptions& options, const Launch& job, std::optional<ForkedRanks> forked,
-                       Replacing replacing, std::vector<Helper> helpers) {
-  return Supervisor(options, job, std::move(replacing), std::move(helpers)).run(std::move(forked));
+                       Replacing replacing, std::vector<Helper> helpers, Watching watching) {
+  return Supervisor(options, job, std::move(replacing), std::move(helpers), std::move(watching)).run(std::move(forked));
 }
 
 }  // namespace lockstep::cluster

@@ -240,10 +240,19 @@ Awaitable<HttpRequest> Channel::read_request() {
 }
 
 Awaitable<void> Channel::respond(unsigned status, std::string content_type, std::string body) {
+  HttpAnswer answer;
+  answer.status = status;
+  answer.content_type = std::move(content_type);
+  answer.body = std::move(body);
+  co_await respond(std::move(answer));
+}
+
+Awaitable<void> Channel::respond(HttpAnswer answer) {
   ErrorCode error;
-  http::response<http::string_body> response(static_cast<http::status>(status), 11, std::move(body));
-  response.set(http::field::content_type, content_type);
-  response.keep_alive(state_->request && state_->request->keep_alive());
+  http::response<http::string_body> response(static_cast<http::status>(answer.status), 11, std::move(answer.body));
+  if (!answer.content_type.empty()) response.set(http::field::content_type, answer.content_type);
+  for (const auto& [name, value] : answer.fields) response.set(name, value);
+  response.keep_alive(!answer.close && state_->request && state_->request->keep_alive());
   response.prepare_payload();
   state_->begin_step();
   co_await http::async_write(state_->stream.next_layer(), response, asio::redirect_error(asio::use_awaitable, error));

@@ -76,6 +76,7 @@ class Channel {
   Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::optional<std::string> host);
 
   Awaitable<HttpRequest> read_request();
+  Awaitable<void> respond(HttpAnswer answer);
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
   /// `host` is for the field Host.
   Awaitable<void> send_request(HttpAsk ask, std::string host);

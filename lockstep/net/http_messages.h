@@ -1,4 +1,4 @@
-// HTTP messages as a client has them: a request, and the response to it.
+// HTTP messages: a request and the response to it as a client has them, and an answer as a server gives it.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,15 @@ struct HttpResponse {
   std::string body;
   bool keep_alive = false;                            ///< the connection can carry another request
   std::optional<std::chrono::seconds> retry_after{};  ///< the field Retry-After, where it is a number of seconds
+};
+
+/// What a server answers to a request.
+struct HttpAnswer {
+  unsigned status = 200;
+  std::string content_type{};
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
+  bool close = false;                                         ///< the connection carries no other request after it
 };
 
 }  // namespace lockstep::net

@@ -178,6 +178,70 @@ TEST(PetDefaults, AMalformedValueNamesItsVariable) {
   EXPECT_EQ(named("run", "--node-ranks --tee_all nproc"), "--node-ranks --tee_all nproc");
 }
 
+/// The flags of the live page, and one more.
+struct PageCommand {
+  CLI::App app{"about", "run"};
+  PageFlags flags;
+  bool module = false;
+
+  PageCommand() {
+    add_page_flags(app, flags);
+    app.add_flag("-m,--module", module);
+  }
+
+  Words parse(const Words& words, const Environment& environment = {}) {
+    RunLine line = read_run_line(app, words);
+    apply_pet_defaults(app, line.given, environment);
+    std::reverse(line.flags.begin(), line.flags.end());
+    app.parse(line.flags);
+    return line.program;
+  }
+};
+
+TEST(PageFlags, TakeAPortAHostAndAPortOrNothing) {
+  struct Case {
+    Words words;
+    std::string host;
+    int port = 0;
+  };
+  for (const auto& [words, host, port] : std::vector<Case>{{{"--dashboard", "p", "8080"}, "127.0.0.1", 0},
+                                                           {{"--dashboard", "0", "p", "8080"}, "127.0.0.1", 0},
+                                                           {{"--dashboard", "8080", "p", "8080"}, "127.0.0.1", 8080},
+                                                           {{"--dashboard=8080", "p", "8080"}, "127.0.0.1", 8080},
+                                                           {{"--dashboard", "node:80", "p", "8080"}, "node", 80},
+                                                           {{"--dashboard=[::1]:80", "p", "8080"}, "::1", 80},
+                                                           {{"--dashboard", "-m", "p", "8080"}, "127.0.0.1", 0},
+                                                           {{"--dashboard", "--", "p", "8080"}, "127.0.0.1", 0}}) {
+    PageCommand command;
+    EXPECT_THAT(command.parse(words), ElementsAre("p", "8080"));
+    const auto page = page_of(command.flags);
+    ASSERT_TRUE(page) << words.at(0);
+    EXPECT_EQ(page->host, host);
+    EXPECT_EQ(page->port, port);
+    EXPECT_FALSE(page->can_kill);
+  }
+}
+
+TEST(PageFlags, AreOffUnlessTheyAreGiven) {
+  PageCommand command;
+  command.parse({"p"});
+  EXPECT_FALSE(page_of(command.flags));
+  PageCommand by_variable;
+  by_variable.parse({"p"}, {{"PET_DASHBOARD", "8080"}, {"PET_DASHBOARD_KILL", "1"}});
+  EXPECT_EQ(page_of(by_variable.flags)->port, 8080);
+  EXPECT_TRUE(page_of(by_variable.flags)->can_kill);
+}
+
+TEST(PageFlags, RefuseOtherAddresses) {
+  for (const char* text : {"65536", "-1", "x", "a:", ":80", "a:b", "a b:80", "::1:80", "[]:80", "[::1]", "1e3", "+80",
+                           "http://a:80", "80/"}) {
+    EXPECT_THAT(message_of([&] { page_of({.address = text}); }),
+                AllOf(HasSubstr("--dashboard"), HasSubstr("from 0 to 65535")))
+        << text;
+  }
+  EXPECT_THAT(message_of([&] { page_of({.can_kill = true}); }), HasSubstr("--dashboard-kill"));
+}
+
 TEST(PetDefaults, HelpNeedsNoVariables) {
   Command command;
   EXPECT_THROW(command.parse({"--help"}, {{"PET_NODE_RANK", "x"}}), CLI::CallForHelp);

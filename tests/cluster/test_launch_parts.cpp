@@ -96,8 +96,8 @@ TEST(LineSplitter, CutsOverlongLinesAndLosesNothing) {
   EXPECT_THAT(split(100, {binary}), ElementsAre(std::string("\0\xff\n", 3), std::string(1, '\0')));
 }
 
-TEST(StderrTail, KeepsTheLastTellingLines) {
-  StderrTail tail(2, 5);
+TEST(LineTail, KeepsTheLastTellingLines) {
+  LineTail tail(2, 5);
   for (const char* line : {"first\n", "second\n", "\n", "50%\r", "x \n"}) tail.add(line);
   EXPECT_THAT(tail.lines(), ElementsAre("secon...", "x"));
 }

@@ -9,6 +9,7 @@
 #include <lockstep/cluster/fork_server/can_fork.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/live_page.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/rank_services.h>
 
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <utility>
 
 namespace lockstep::cluster::elastic {
@@ -50,6 +52,7 @@ class Agent {
       : launch_(launch),
         options_(options),
         meeting_(meeting),
+        page_(launch.page ? std::make_unique<LivePage>(launch, options.policy.max_nodes > 1) : nullptr),
         forks_(launch),
         link_(link_options(options, meeting)),
         log_(launch.err),
@@ -90,6 +93,9 @@ class Agent {
   void tell_waiting(const JobState& state, Clock::time_point since);
   void tell_of_restart(const JobView& view);
 
+  /// Shows the end of the job on the live page, if there is one.
+  void end_page(const LaunchResult& result);
+
   LaunchResult leave();
   LaunchResult close(const JobView& view);
   LaunchResult end_refused(const JobView& view);
@@ -99,7 +105,8 @@ class Agent {
   const LaunchOptions& launch_;
   const AgentOptions& options_;
   const NodeRendezvous& meeting_;
-  ForkAttempt forks_;  ///< loads the program while the nodes join
+  std::unique_ptr<LivePage> page_;  ///< one for all rounds; null: none. First, as a port in use is the user's mistake
+  ForkAttempt forks_;               ///< loads the program while the nodes join
   NodeLink link_;
   AgentLog log_;
   const LogFolder logs_;
@@ -263,7 +270,8 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   try {
     auto forked = forks_.fork(launch, job_, inbox_.fd());
     for (auto& helper : forks_.helpers()) helpers.push_back(std::move(helper));
-    last_ = supervise(launch, job_, std::move(forked), replacing(state), std::move(helpers));
+    last_ = supervise(launch, job_, std::move(forked), replacing(state), std::move(helpers),
+                      page_ ? page_->watch(state.round) : Watching());
     ends.ends = last_.ends;
   } catch (const Error& error) {
     ends.error = error.what();
@@ -310,17 +318,22 @@ void Agent::tell_of_restart(const JobView& view) {
   if (!view.report.empty()) log_.write(view.report);
 }
 
+void Agent::end_page(const LaunchResult& result) {
+  if (page_) page_->end(result, logs_);
+}
+
 // The job ends with the agent that opened its service, and the others learn that before it goes.
 LaunchResult Agent::leave() {
   const int signal = *signal_;
   say({.stage = Stage::left, .round = said_.round, .note = "ended by " + signal_name(signal)});
-  depart(options_.node.runs_service);
   if (!last_.user_signal && !any_ended_early(last_.ends)) {  // no ranks were running
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
   } else if (last_.first_failed) {
     publish_root_cause(last_, job_, logs_, launch_.environment);
   }
+  end_page(last_);
+  depart(options_.node.runs_service);
   return last_;
 }
 
@@ -342,6 +355,7 @@ LaunchResult Agent::close(const JobView& view) {
             options_.job));
   }
   say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
+  end_page(result);
   depart(true);
   return result;
 }
@@ -359,6 +373,7 @@ LaunchResult Agent::end_refused(const JobView& view) {
   result.exit_code = kUsage;
   result.report = view.report + result.report;
   say({.stage = Stage::left, .round = said_.round, .note = "it was refused"});
+  end_page(result);
   depart(false);
   return result;
 }

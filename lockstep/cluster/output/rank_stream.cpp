@@ -48,12 +48,13 @@ void LineSplitter::finish(const Take& take) {
   pending_.clear();
 }
 
-void StderrTail::add(std::string_view line) {
+void LineTail::add(std::string_view line) {
   const bool redrawn = line.ends_with('\r');
   const std::size_t last = line.find_last_not_of("\r\n \t");
   if (redrawn || last == std::string_view::npos) return;
   line = line.substr(0, last + 1);
   kept_.push_back(line.size() <= width_ ? std::string(line) : std::string(line.substr(0, width_)) + "...");
+  ++count_;
   if (kept_.size() > lines_) kept_.pop_front();
 }
 
@@ -81,7 +82,7 @@ bool LogFile::append(std::string_view bytes) {
 
 std::optional<std::string> LogFile::take_failure() { return std::exchange(failure_, std::nullopt); }
 
-RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail, const Outlet& outlet)
+RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, LineTail* tail, const Outlet& outlet)
     : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail), console_(outlet.console) {
   if (!outlet.file.empty()) log_.emplace(outlet.file);
   if (outlet.filtered.empty()) return;
@@ -127,6 +128,7 @@ void RankStream::copy_if_chosen(std::string_view line) {
 
 void RankStream::pass_on(std::string_view line) {
   if (tail_ != nullptr) tail_->add(line);
+  if (second_tail_ != nullptr) second_tail_->add(line);
   if (filtered_) copy_if_chosen(line);
   if (!console_) return;
   constexpr std::string_view kClearToEndOfLine = "\033[K";

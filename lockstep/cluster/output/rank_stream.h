@@ -7,6 +7,7 @@
 #include <lockstep/cluster/output/rank_output.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -37,10 +38,11 @@ class LineSplitter {
   std::string pending_;
 };
 
-/// The last lines that a rank wrote to stderr: often the only information on why it failed.
-class StderrTail {
+/// The last lines of a rank's output. Those of stderr are often the only information on why it failed.
+class LineTail {
  public:
-  explicit StderrTail(std::size_t lines = 12, std::size_t width = 400) : lines_(lines), width_(width) {}
+  /// `width`: longer lines lose their end.
+  explicit LineTail(std::size_t lines = 12, std::size_t width = 400) : lines_(lines), width_(width) {}
 
   /// Takes a line with or without its end; blank ones, and those that a progress bar overwrites, are not kept.
   void add(std::string_view line);
@@ -48,7 +50,11 @@ class StderrTail {
   /// Oldest first.
   std::vector<std::string> lines() const { return {kept_.begin(), kept_.end()}; }
 
+  /// The number of lines that it has kept so far.
+  std::uint64_t count() const noexcept { return count_; }
+
  private:
+  std::uint64_t count_ = 0;
   std::size_t lines_;
   std::size_t width_;
   std::deque<std::string> kept_;
@@ -116,8 +122,10 @@ class RankStream {
  public:
   /// `prefix` goes before each line; when it is empty, bytes are passed on unchanged. `sink` and `tail` (may be null)
   /// outlive the stream. Error(io) when the outlet's file cannot be made.
-  RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail = nullptr,
-             const Outlet& outlet = {});
+  RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, LineTail* tail = nullptr, const Outlet& outlet = {});
+
+  /// Keeps later lines there as well. `tail` outlives the stream.
+  void keep_in(LineTail& tail) { second_tail_ = &tail; }
 
   int fd() const noexcept { return pipe_.get(); }
   bool open() const noexcept { return static_cast<bool>(pipe_); }
@@ -145,7 +153,8 @@ class RankStream {
   UniqueFd pipe_;
   std::string prefix_;
   ConsoleSink* sink_;
-  StderrTail* tail_;
+  LineTail* tail_;
+  LineTail* second_tail_ = nullptr;
   bool console_;
   std::optional<LogFile> log_;
   std::optional<LogFile> filtered_;

@@ -25,6 +25,18 @@ bool LocalRank::look_for_end() {
   return true;
 }
 
+void LocalRank::keep_lines(std::size_t most) {
+  lines_ = std::make_unique<LineTail>(most);
+  out_.keep_in(*lines_);
+  err_.keep_in(*lines_);
+}
+
+std::optional<std::vector<std::string>> LocalRank::new_lines() {
+  if (!lines_ || lines_told_ == lines_->count()) return std::nullopt;
+  lines_told_ = lines_->count();
+  return lines_->lines();
+}
+
 bool LocalRank::was_killed() const {
   return asked_ == 0 && !killed_ && (status_->signal == SIGKILL || status_->code == 128 + SIGKILL);
 }

@@ -9,10 +9,13 @@
 #include <lockstep/cluster/report.h>
 
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::cluster {
 
@@ -36,6 +39,11 @@ class LocalRank {
   const GroupKeeper& keeper() const { return *keeper_; }
   RankStream& out() { return out_; }
   RankStream& err() { return err_; }
+
+  /// Keeps the last lines of both streams, for `new_lines`.
+  void keep_lines(std::size_t most);
+  /// The last lines of both streams; nullopt when there are no others than at the last call.
+  std::optional<std::vector<std::string>> new_lines();
 
   /// Whether a keeper has to run: not after the whole group got SIGKILL.
   bool needs_keeper() const { return running() && keeper_ && !killed_; }
@@ -73,7 +81,9 @@ class LocalRank {
 
  private:
   int rank_;
-  StderrTail tail_;
+  LineTail tail_;
+  std::unique_ptr<LineTail> lines_;  ///< of both streams; null: not wanted
+  std::optional<std::uint64_t> lines_told_;
   Child child_;
   std::optional<GroupKeeper> keeper_;
   RankStream out_;

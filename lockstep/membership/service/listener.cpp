@@ -33,7 +33,6 @@ using ErrorCode = boost::system::error_code;
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kFarewell = std::chrono::seconds(2);
 constexpr int kBacklog = 4096;
-constexpr std::size_t kMostUnread = 256;
 
 }  // namespace
 
@@ -48,6 +47,7 @@ struct Connection {
   bool closing = false;      ///< to be closed once the outbox is empty
   std::string close_reason;  ///< why this side closed it, if it did
   std::deque<std::string> outbox;
+  std::size_t unread = 0;   ///< bytes of the outbox, and of the message that is being sent
   asio::steady_timer wake;  ///< wakes the coroutine that sends the outbox
   net::Channel channel;
 };
@@ -68,6 +68,7 @@ net::Awaitable<void> send_outbox(std::shared_ptr<Connection> connection) {
         const std::string message = std::move(connection->outbox.front());
         connection->outbox.pop_front();
         co_await connection->channel.send(message);
+        connection->unread -= message.size();
       } else if (connection->closing) {
         break;
       } else {
@@ -99,6 +100,7 @@ class Listener::State {
     limits_.step = options_.step;
     limits_.idle = options_.idle;
     limits_.longest_message = options_.longest_message;
+    limits_.keep_alive = options_.keep_alive;
     if (options_.sockets.empty()) listen();
     for (auto& socket : options_.sockets) adopt(std::move(socket));
   }
@@ -125,6 +127,8 @@ class Listener::State {
   net::Awaitable<void> secure(Connection& connection);
   net::Awaitable<void> refuse_plain(Connection& connection);
   net::Awaitable<void> converse(const std::shared_ptr<Connection>& connection);
+  bool accepts(const net::HttpRequest& request) const;
+  net::HttpAnswer answer_to(const net::HttpRequest& request) const;
   net::Awaitable<void> serve_member(const std::shared_ptr<Connection>& connection);
   void take(tcp::socket socket);
   void make_room();
@@ -259,16 +263,32 @@ net::Awaitable<void> Listener::State::secure(Connection& connection) {
 net::Awaitable<void> Listener::State::converse(const std::shared_ptr<Connection>& connection) {
   for (;;) {
     const net::HttpRequest request = co_await connection->channel.read_request();
-    if (request.wants_websocket && request.target == options_.target) co_return co_await serve_member(connection);
-    const bool asks_status = request.target == "/v1/status" && request.method == "GET";
+    if (accepts(request)) co_return co_await serve_member(connection);
     connection->is_visitor = true;
-    if (asks_status) {
-      co_await connection->channel.respond(200, "application/json", calls_.status());
-    } else {
-      co_await connection->channel.respond(404, "text/plain", options_.name + " answers GET /v1/status\n");
-    }
-    if (!request.keep_alive) co_return;
+    auto answer = answer_to(request);
+    const bool goes_on = request.keep_alive && !answer.close;
+    co_await connection->channel.respond(std::move(answer));
+    if (!goes_on) co_return;
   }
+}
+
+bool Listener::State::accepts(const net::HttpRequest& request) const {
+  if (!request.wants_websocket) return false;
+  return calls_.accepts ? calls_.accepts(request.target) : request.target == options_.target;
+}
+
+net::HttpAnswer Listener::State::answer_to(const net::HttpRequest& request) const {
+  if (calls_.answer) return calls_.answer(request);
+  net::HttpAnswer answer;
+  if (request.target == "/v1/status" && request.method == "GET") {
+    answer.content_type = "application/json";
+    answer.body = calls_.status();
+  } else {
+    answer.status = 404;
+    answer.content_type = "text/plain";
+    answer.body = options_.name + " answers GET /v1/status\n";
+  }
+  return answer;
 }
 
 net::Awaitable<void> Listener::State::serve_member(const std::shared_ptr<Connection>& connection) {
@@ -295,7 +315,10 @@ void Listener::State::send(std::uint64_t id, std::string text) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   auto& connection = *found->second;
-  if (connection.outbox.size() >= kMostUnread) return close_now(connection, "it does not read its messages");
+  const bool too_many = connection.outbox.size() >= options_.most_unread ||
+                        (connection.unread > 0 && connection.unread + text.size() > options_.most_unread_bytes);
+  if (too_many) return close_now(connection, "it does not read its messages");
+  connection.unread += text.size();
   connection.outbox.push_back(std::move(text));
   connection.wake.cancel();
 }

@@ -1,5 +1,5 @@
 // The port of a service on one thread of coroutines: TLS, WebSocket connections of members, and HTTP requests for the
-// status. It knows nothing of the messages, which are texts here.
+// status, or for pages. It knows nothing of the messages, which are texts here.
 #pragma once
 
 #include <lockstep/base/refusal_log.h>
@@ -30,9 +30,13 @@ struct ListenerOptions {
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
   net::PeriodicTask check_of_certificates{};
   std::size_t most_connections = 10000;  ///< beyond this, the oldest connections that did not register are closed
-  std::size_t longest_message = std::size_t{16} * 1024;
+  std::size_t longest_message = std::size_t{16} * 1024;  ///< that it accepts; its own are not limited
+  /// A connection with more messages than this, or more bytes of them, that its peer has not read is closed.
+  std::size_t most_unread = 256;
+  std::size_t most_unread_bytes = std::size_t{64} * 1024 * 1024;
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< the limit for a handshake, a request, a registration
   std::chrono::milliseconds idle = std::chrono::seconds(60);  ///< a silent connection is closed after this time
+  bool keep_alive = false;  ///< send pings, so that only a dead peer, or one that does not read, counts as silent
 };
 
 /// The calls of a listener, all on the thread that runs it. Only `received` and `opened` may throw: the connection is
@@ -46,6 +50,10 @@ struct ListenerCalls {
   std::function<std::string()> status;                ///< the document of GET /v1/status
   std::function<bool(std::uint64_t)> has_registered;  ///< the others are closed after some time
   std::function<bool(std::uint64_t)> is_admitted;     ///< the end of the others is a refusal
+  /// Whether a WebSocket for this target is accepted; empty: it must be `ListenerOptions::target`.
+  std::function<bool(const std::string& target)> accepts{};
+  /// The answer to any other request; empty: the status, or 404.
+  std::function<net::HttpAnswer(const net::HttpRequest& request)> answer{};
 };
 
 /// Only for the thread that calls `run`, except `stop` and `post`.

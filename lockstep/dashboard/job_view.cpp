@@ -1,0 +1,367 @@
+// From one look at a job to the next: rows of ranks, events of losses, returns, saves and evaluations, curves, and the
+// progress as a whole.
+#include <lockstep/dashboard/job_view.h>
+#include <lockstep/dashboard/slow_ranks.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace lockstep::dashboard {
+namespace {
+
+// A program without a status page is not one of Lockstep's; nothing shows when it begins to compute.
+constexpr double kStartWithoutPage = 30;
+constexpr std::size_t kMarks = 16;
+constexpr std::size_t kNamedRanks = 8;
+constexpr std::size_t kLongestText = 500;
+
+void add_event(JobView& view, std::string kind, std::optional<int> rank, std::string text) {
+  if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
+  view.events.push_back({++view.events_so_far, view.now, std::move(kind), rank, std::move(text)});
+  if (view.events.size() > kMostEvents) view.events.pop_front();
+}
+
+std::string names_of(const std::vector<int>& ranks) {
+  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
+  const auto rest = ranks.size() - named.size();
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
+                     rest == 0 ? "" : fmt::format(" and {} more", rest));
+}
+
+std::string at_step(const std::optional<std::int64_t>& step) { return step ? fmt::format(" at step {}", *step) : ""; }
+
+// ---- processes
+
+void begin_rank(JobView& view, const RankFacts& facts) {
+  auto& rank = view.ranks[facts.process.rank];
+  rank.row = {};
+  rank.row.pid = facts.process.pid;
+  rank.row.generation = view.generation + 1;
+  rank.since = view.now;
+  rank.works = false;
+  rank.end_told = false;
+  rank.marks.clear();
+  begin_process(view.goodput, facts.process.rank, view.now);
+}
+
+/// Another process has the place of the one that was seen before.
+void replace_rank(JobView& view, const RankFacts& facts, bool same_round) {
+  const int number = facts.process.rank;
+  const auto& before = view.ranks.at(number);
+  if (same_round || (!facts.process.end_before.empty() && !before.end_told)) {
+    const auto& why = facts.process.end_before;
+    add_event(view, "loss", number,
+              fmt::format("rank {} (pid {}) was lost{}{}; pid {} takes its place", number, before.row.pid,
+                          at_step(before.row.step), why.empty() ? "" : ": " + why, facts.process.pid));
+  }
+  begin_rank(view, facts);
+  view.missing.insert(number);
+}
+
+bool take_processes(JobView& view, const JobFacts& facts) {
+  const bool same_round = facts.round == view.round;
+  if (!same_round) {
+    view.missing.clear();
+    add_event(view, "decision", std::nullopt,
+              fmt::format("all ranks are started again, for the {}. time", facts.round));
+  }
+  view.round = facts.round;
+  bool changed = false;
+  std::set<int> present;
+  for (const auto& rank : facts.ranks) {
+    const int number = rank.process.rank;
+    present.insert(number);
+    const auto known = view.ranks.find(number);
+    if (known == view.ranks.end()) {
+      changed = true;
+      begin_rank(view, rank);
+    } else if (known->second.row.pid != rank.process.pid) {
+      replace_rank(view, rank, same_round);
+    }
+  }
+  const auto gone = std::erase_if(view.ranks, [&](const auto& one) { return !present.contains(one.first); });
+  std::erase_if(view.goodput.ranks, [&](const auto& one) { return !present.contains(one.first); });
+  return changed || gone > 0;
+}
+
+// ---- rows
+
+/// Whether the process has computed with the other ranks.
+bool has_worked(const RankView& rank, const RankFacts& facts, double now) {
+  if (rank.works) return true;
+  if (!facts.progress) return now - rank.since >= kStartWithoutPage;
+  return facts.progress->step || facts.progress->ended || facts.progress->backwards > 0;
+}
+
+std::string activity_of(const TrainingProgress& training) {
+  if (!training.doing) return "";
+  switch (*training.doing) {
+    case TimePart::start: return "starting";
+    case TimePart::data: return "waiting for data";
+    case TimePart::compute: return "computing";
+    case TimePart::communicate: return "communicating";
+    case TimePart::wait: return "waiting for other ranks";
+    case TimePart::save: return "saving a checkpoint";
+    case TimePart::lost: return "recovering";
+    case TimePart::evaluate: return "evaluating";
+    case TimePart::other: break;
+  }
+  return "";
+}
+
+std::string call_of(const RankFacts& facts) {
+  if (!facts.progress || !facts.progress->begun || facts.progress->begun == facts.progress->ended) return "";
+  const auto& mark = *facts.progress->begun;
+  return mark.group.empty() ? fmt::format("{} {}", mark.op, mark.number)
+                            : fmt::format("{} {} of group \"{}\"", mark.op, mark.number, mark.group);
+}
+
+/// `missing`: its process takes the place of a lost one. It is starting once it has a status page.
+RankState state_of(const RankView& rank, const RankFacts& facts, bool missing) {
+  switch (facts.process.state) {
+    case ProcessState::ended: return RankState::ended;
+    case ProcessState::failed: return RankState::failed;
+    case ProcessState::running: break;
+  }
+  if (rank.works) return RankState::running;
+  return missing && !facts.progress ? RankState::lost : RankState::starting;
+}
+
+void add_mark(RankView& rank, const RankFacts& facts, double now) {
+  if (!rank.row.step || (!rank.marks.empty() && rank.marks.back().step >= *rank.row.step)) return;
+  const double blocked = std::chrono::duration<double>(facts.training.blocked).count();
+  rank.marks.push_back({now, *rank.row.step, facts.training.samples, blocked});
+  if (rank.marks.size() > kMarks) rank.marks.pop_front();
+}
+
+void take_row(JobView& view, const RankFacts& facts) {
+  auto& rank = view.ranks.at(facts.process.rank);
+  rank.works = has_worked(rank, facts, view.now);
+  rank.row.state = state_of(rank, facts, view.missing.contains(facts.process.rank));
+  rank.row.memory = facts.memory;
+  const bool runs = facts.process.state == ProcessState::running;
+  rank.row.call = runs ? call_of(facts) : "";
+  rank.row.activity = runs ? activity_of(facts.training) : "";
+  if (facts.progress && facts.progress->step) rank.row.step = facts.progress->step;
+  if (runs) add_mark(rank, facts, view.now);
+  report_times(view.goodput, facts.process.rank, facts.training);
+}
+
+bool take_lines(JobView& view, const RankFacts& facts) {
+  if (!facts.process.lines) return false;
+  auto& lines = view.ranks.at(facts.process.rank).lines;
+  if (lines == *facts.process.lines) return false;
+  lines = *facts.process.lines;
+  if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
+  return true;
+}
+
+// ---- events
+
+void tell_of_ends(JobView& view, const JobFacts& facts) {
+  std::map<std::string, std::vector<int>> ended;  // by how
+  for (const auto& one : facts.ranks) {
+    auto& rank = view.ranks.at(one.process.rank);
+    if (one.process.state == ProcessState::running || std::exchange(rank.end_told, true)) continue;
+    view.missing.erase(one.process.rank);
+    if (one.process.state == ProcessState::ended) {
+      ended[one.process.end].push_back(one.process.rank);
+    } else {
+      add_event(view, "loss", one.process.rank,
+                fmt::format("rank {} (pid {}) failed{}: {}", one.process.rank, one.process.pid, at_step(rank.row.step),
+                            one.process.end));
+    }
+  }
+  for (const auto& [how, ranks] : ended) {
+    add_event(view, "end", std::nullopt,
+              fmt::format("{} ended{}", names_of(ranks), how.empty() ? " well" : ": " + how));
+  }
+}
+
+void tell_of_returns(JobView& view) {
+  std::vector<int> back;
+  for (const int number : view.missing) {
+    if (view.ranks.contains(number) && view.ranks.at(number).works) back.push_back(number);
+  }
+  for (const int number : back) {
+    view.missing.erase(number);
+    const auto& row = view.ranks.at(number).row;
+    add_event(view, "return", number,
+              fmt::format("rank {} (pid {}) takes part again{}", number, row.pid, at_step(row.step)));
+  }
+}
+
+/// All ranks compute together again: those that still compute are in a new generation.
+void begin_generation(JobView& view) {
+  const auto is_behind = [&](const auto& one) { return one.second.row.generation > view.generation; };
+  const auto works = [](const auto& one) { return one.second.works || one.second.end_told; };
+  const bool new_ones = std::any_of(view.ranks.begin(), view.ranks.end(), is_behind);
+  if (!new_ones || !view.missing.empty() || !std::all_of(view.ranks.begin(), view.ranks.end(), works)) return;
+  ++view.generation;
+  for (auto& [number, rank] : view.ranks) {
+    rank.row.generation = view.generation;
+    // The pause is not the time of a step.
+    if (rank.marks.size() > 1) rank.marks.erase(rank.marks.begin(), rank.marks.end() - 1);
+  }
+  add_event(view, "generation", std::nullopt,
+            fmt::format("generation {} began: {} ranks compute together{}", view.generation, view.ranks.size(),
+                        at_step(view.progress.step)));
+}
+
+void tell_of_saves(JobView& view, const JobFacts& facts) {
+  std::optional<std::int64_t> saved;
+  double evaluated = 0;
+  bool evaluates = false;
+  for (const auto& rank : facts.ranks) {
+    const auto& training = rank.training;
+    if (training.saved_step) saved = std::max(saved.value_or(*training.saved_step), *training.saved_step);
+    const auto& spent = training.times[static_cast<std::size_t>(TimePart::evaluate)];
+    evaluated = std::max(evaluated, std::chrono::duration<double>(spent).count());
+    evaluates = evaluates || training.doing == TimePart::evaluate;
+  }
+  if (saved && saved != view.saved_step) {
+    // A resumed run begins with the step of an earlier one's checkpoint.
+    const bool found = !view.saved_step && view.progress.step.value_or(0) <= *saved && view.generation == 0;
+    if (!found) add_event(view, "save", std::nullopt, fmt::format("there is a checkpoint of step {}", *saved));
+    view.saved_step = saved;
+  }
+  // Reports of times come after the step, so that a short evaluation between two looks is seen as well.
+  const bool more = evaluated > view.evaluated.value_or(0) && view.evaluated;
+  if ((evaluates || more) && !view.evaluating) {
+    add_event(view, "evaluation", std::nullopt, fmt::format("an evaluation{}", at_step(view.progress.step)));
+  }
+  view.evaluating = evaluates || more;
+  view.evaluated = std::max(evaluated, view.evaluated.value_or(0));
+}
+
+// ---- curves and progress
+
+void add_point(JobView& view, Changes& changes, const std::string& name, std::int64_t step, double value) {
+  auto found = view.curves.find(name);
+  if (found == view.curves.end()) {
+    if (view.curves.size() >= kMostCurves) return;
+    found = view.curves.emplace(name, Points()).first;
+  }
+  auto& points = found->second;
+  if (!points.empty() && points.back().first == step) return;
+  points.emplace_back(step, value);
+  changes.points[name].emplace_back(step, value);
+  if (points.size() <= kMostPoints) return;
+  Points fewer;  // the last one stays
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if ((points.size() - 1 - i) % 2 == 0) fewer.push_back(points[i]);
+  }
+  points = std::move(fewer);
+}
+
+/// Metrics have one value for all ranks; the first rank that reports one counts.
+void take_curves(JobView& view, Changes& changes, const JobFacts& facts) {
+  std::set<std::string> taken;
+  for (const auto& rank : facts.ranks) {
+    for (const auto& metric : rank.training.metrics) {
+      if (metric.name.empty() || !taken.insert(metric.name).second) continue;
+      add_point(view, changes, metric.name, metric.step, metric.value);
+    }
+  }
+  if (view.progress.step && view.progress.samples_per_s && !taken.contains("samples_per_s")) {
+    add_point(view, changes, "samples_per_s", *view.progress.step, *view.progress.samples_per_s);
+  }
+}
+
+void take_progress(JobView& view, const JobFacts& facts) {
+  auto& progress = view.progress;
+  std::optional<std::int64_t> least;
+  const RankView* lead = nullptr;
+  for (const auto& [number, rank] : view.ranks) {
+    if (rank.row.state == RankState::failed || !rank.row.step) continue;
+    least = std::min(least.value_or(*rank.row.step), *rank.row.step);
+    if (lead == nullptr && rank.marks.size() > 1) lead = &rank;
+  }
+  if (least) progress.step = least;
+  for (const auto& rank : facts.ranks) {
+    if (!rank.training.total_steps && !rank.training.epoch) continue;
+    progress.steps = rank.training.total_steps;
+    progress.epoch = rank.training.epoch;
+    break;
+  }
+  progress.samples_per_s.reset();
+  progress.seconds_left.reset();
+  if (lead == nullptr) return;
+  const auto& first = lead->marks.front();
+  const auto& last = lead->marks.back();
+  const double seconds = view.now - first.at;
+  if (seconds <= 0) return;
+  if (last.samples > first.samples)
+    progress.samples_per_s = static_cast<double>(last.samples - first.samples) / seconds;
+  if (progress.steps && progress.step) {
+    const auto left = static_cast<double>(std::max<std::int64_t>(0, *progress.steps - *progress.step));
+    progress.seconds_left = left * seconds / static_cast<double>(last.step - first.step);
+  }
+}
+
+std::map<int, RankRow> rows_of(const JobView& view) {
+  std::map<int, RankRow> rows;
+  for (const auto& [number, rank] : view.ranks) rows.emplace(number, rank.row);
+  return rows;
+}
+
+void note_changed_rows(const std::map<int, RankRow>& before, const JobView& view, Changes& changes) {
+  for (const auto& [number, rank] : view.ranks) {
+    const auto found = before.find(number);
+    if (found == before.end() || found->second != rank.row) changes.rows.push_back(number);
+  }
+}
+
+}  // namespace
+
+NextView observe(JobView view, const JobFacts& facts) {
+  Changes changes;
+  changes.events_before = view.events_so_far;
+  const auto before = rows_of(view);
+  view.now = std::max(view.now, facts.at);
+  if (!std::exchange(view.begun, true)) {
+    view.round = facts.round;
+    add_event(view, "start", std::nullopt, fmt::format("{} ranks are started here", facts.ranks.size()));
+  }
+  view.job.world = facts.world;
+  view.job.hosts = facts.hosts;
+  changes.other_ranks = take_processes(view, facts);
+  for (const auto& rank : facts.ranks) {
+    take_row(view, rank);
+    if (view.work_dir.empty()) view.work_dir = rank.training.work_dir;
+    if (take_lines(view, rank)) changes.lines.push_back(rank.process.rank);
+  }
+  settle(view.goodput, view.now);
+  for (const auto& text : facts.decisions) add_event(view, "decision", std::nullopt, text);
+  tell_of_ends(view, facts);
+  take_progress(view, facts);
+  tell_of_returns(view);
+  begin_generation(view);
+  judge_speed(view.ranks, view.now);
+  take_curves(view, changes, facts);
+  tell_of_saves(view, facts);
+  note_changed_rows(before, view, changes);
+  return {std::move(view), std::move(changes)};
+}
+
+NextView end_job(JobView view, JobEnd end, double at) {
+  Changes changes;
+  changes.events_before = view.events_so_far;
+  const auto before = rows_of(view);
+  view.now = std::max(view.now, at);
+  view.progress.seconds_left.reset();
+  for (auto& [number, rank] : view.ranks) {
+    rank.row.straggler.clear();
+    rank.row.memory.reset();
+  }
+  add_event(view, "end", std::nullopt, fmt::format("the job has ended, exit code {}: {}", end.exit_code, end.text));
+  view.end = std::move(end);
+  note_changed_rows(before, view, changes);
+  return {std::move(view), std::move(changes)};
+}
+
+}  // namespace lockstep::dashboard
