@@ -59,7 +59,7 @@ class TrainedRun {
 };
 
 /// Seconds of each part of a run's time, by its name: start, data, compute, communicate, wait, save, lost, evaluate and
-/// other (docs/configuration.md#where-the-time-of-a-run-went).
+/// other (docs/watching.md#where-the-time-went).
 using SecondsByPart = std::map<std::string, double, std::less<>>;
 
 /// The division of the time of a run: means over ranks.
