@@ -35,7 +35,7 @@ void expect_parts_that_add_up(const nlohmann::json& result) {
   EXPECT_GT(result.at("ettr").get<double>(), 0);
 }
 
-test::RankOptions with_fault(const std::string& fault) {
+test::RankOptions struck_by(const std::string& fault) {
   auto options = SmallRun::small_rank_options();
   options.environment["LOCKSTEP_FAULT"] = fault;
   return options;
@@ -63,7 +63,7 @@ TEST(TimesOfRuns, PartsAddUpToTheWallTime) {
 }
 
 TEST(TimesOfRuns, OtherRanksWaitForASlowOne) {
-  mnist().run(3, mnist().config("slow"), with_fault("rank=1,step=1,action=slow,ms=50"));
+  mnist().run(3, mnist().config("slow"), struck_by("rank=1,step=1,action=slow,ms=50"));
   const auto result = mnist().result("slow");
   expect_parts_that_add_up(result);
   EXPECT_EQ(result["shortest_wait"]["rank"], 1);
@@ -75,7 +75,7 @@ TEST(TimesOfRuns, OtherRanksWaitForASlowOne) {
 // The first process has completed steps 7 and 8, and the checkpoint is of step 6.
 TEST(TimesOfRuns, StepsThatAreRepeatedAreLost) {
   const auto config = mnist().config("repeated");
-  const auto outcomes = mnist().outcomes(2, config, with_fault("rank=1,step=9,action=kill,place=begin"));
+  const auto outcomes = mnist().outcomes(2, config, struck_by("rank=1,step=9,action=kill,place=begin"));
   ASSERT_FALSE(outcomes[1].ok());
   ASSERT_EQ(mnist().losses("repeated").size(), 8u);
   const auto begun = std::chrono::steady_clock::now();
