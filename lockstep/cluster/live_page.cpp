@@ -29,35 +29,6 @@ constexpr std::size_t kLongestProgram = 1000;
 constexpr std::size_t kLongestReason = 400;
 constexpr std::string_view kOwnName = "lockstep run: ";
 
-/// Requests of the server's thread for the launcher's.
-class KillRequests {
- public:
-  /// False when there are too many already.
-  bool put(const dashboard::KillRequest& request) {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= kMostRequests) return false;
-    waiting_.push_back(request);
-    some_.raise();
-    return true;
-  }
-  std::optional<dashboard::KillRequest> take() {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.empty()) {
-      some_.lower();
-      return std::nullopt;
-    }
-    const auto request = waiting_.front();
-    waiting_.pop_front();
-    return request;
-  }
-  int fd() const noexcept { return some_.fd(); }
-
- private:
-  std::mutex mutex_;
-  std::deque<dashboard::KillRequest> waiting_;
-  Flag some_;
-};
-
 dashboard::JobDescription describe_job(const LaunchOptions& options, bool shares_job) {
   dashboard::JobDescription job;
   const auto& command = options.program.command;
@@ -93,6 +64,35 @@ std::filesystem::path folder_for(const std::string& work_dir, const LogFolder& l
 }
 
 }  // namespace
+
+/// Requests of the server's thread for the launcher's.
+class KillRequests {
+ public:
+  /// False when there are too many already.
+  bool put(const dashboard::KillRequest& request) {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= kMostRequests) return false;
+    waiting_.push_back(request);
+    some_.raise();
+    return true;
+  }
+  std::optional<dashboard::KillRequest> take() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) {
+      some_.lower();
+      return std::nullopt;
+    }
+    const auto request = waiting_.front();
+    waiting_.pop_front();
+    return request;
+  }
+  int fd() const noexcept { return some_.fd(); }
+
+ private:
+  std::mutex mutex_;
+  std::deque<dashboard::KillRequest> waiting_;
+  Flag some_;
+};
 
 class LivePage::State {
  public:

@@ -239,11 +239,11 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
 }
 
 /// Calls with different strategies are different calls, too.
-void add_strategy(const NamedOperators::Call& call, Key& key) {
+void add_strategy(const NamedOperators::NamedCall& call, Key& key) {
   if (call.number > 0) key.push_back(call.number);
 }
 
-void run_call(const c10::OperatorHandle& op, const OpInfo& info, const NamedOperators::Call& named,
+void run_call(const c10::OperatorHandle& op, const OpInfo& info, const NamedOperators::NamedCall& named,
               torch::jit::Stack* stack) {
   Key key;
   if (stack->size() == info.arguments) {

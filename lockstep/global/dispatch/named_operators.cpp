@@ -71,7 +71,7 @@ void NamedOperators::name(const at::Tensor& tensor, const std::string& module) {
   mark(tensor, packed({.module = number_of(module), .of_parameters = true}));
 }
 
-NamedOperators::Call NamedOperators::called(const OpInfo& info, const torch::jit::Stack& arguments) {
+NamedOperators::NamedCall NamedOperators::called(const OpInfo& info, const torch::jit::Stack& arguments) {
   if (!in_forward_of_training()) {
     last_module_.clear();
     return {};
@@ -95,7 +95,7 @@ NamedOperators::Call NamedOperators::called(const OpInfo& info, const torch::jit
     last_module_ = joining_module(modules, containers_);
   }
   const auto module = number_of(last_module_);
-  Call call;
+  NamedCall call;
   if (!nobodys) {
     call.results = packed({.module = module, .of_parameters = of_parameters, .made_by = ++operators_});
   } else {
@@ -113,7 +113,7 @@ NamedOperators::Call NamedOperators::called(const OpInfo& info, const torch::jit
   return call;
 }
 
-void NamedOperators::made(const Call& call, c10::ArrayRef<c10::IValue> results) {
+void NamedOperators::made(const NamedCall& call, c10::ArrayRef<c10::IValue> results) {
   if (!call.results) return;
   for (const auto& result : results) {
     if (result.isTensor()) {

@@ -37,13 +37,13 @@ class NamedOperators {
   /// Makes a tensor a parameter or buffer of a module.
   void name(const at::Tensor& tensor, const std::string& module);
 
-  struct Call {
+  struct NamedCall {
     std::shared_ptr<const OperatorStrategy> strategy = nullptr;
     std::int64_t number = 0;               ///< of the strategy, from 1; 0: none. Part of the key of the call's plan
     std::optional<std::size_t> results{};  ///< the mark of the results; nullopt: not in forward
   };
-  Call called(const OpInfo& info, const torch::jit::Stack& arguments);
-  static void made(const Call& call, c10::ArrayRef<c10::IValue> results);
+  NamedCall called(const OpInfo& info, const torch::jit::Stack& arguments);
+  static void made(const NamedCall& call, c10::ArrayRef<c10::IValue> results);
 
  private:
   std::size_t number_of(const std::string& module);
