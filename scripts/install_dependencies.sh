@@ -14,6 +14,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev liblmdb-dev python3 python3-venv python3-torch python3-torchvision python3-opencv python3-pyclipper
   python3-shapely openssh-client openssh-server iproute2 slurm-wlm munge mpich etcd-server openssl curl jq xz-utils librsvg2-bin
+  chromium chromium-driver python3-selenium
   clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )
 

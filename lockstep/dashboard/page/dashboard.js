@@ -1,11 +1,12 @@
 // The behaviour of the page of a job: messages change one value, the view, and what has changed is drawn in the next frame. What comes
 // from the network is set as text only. Nothing grows with time: points, events and lines have limits, and nodes are used again.
 "use strict";
-(() => {
+
 const MAX_POINTS = 2000, MAX_EVENTS = 1000, MAX_LINES = 50, MAX_CURVES = 24;
 const SHORT_TABLE = 24;       // rows at first; the rest is one press away
 const SMALL_WORLD = 16;       // up to here the table alone shows all ranks, in their order
-const STILL_S = 15;           // without a new step, the page says so
+const STILL_S = 15;           // without a new step, the page says so; sooner where a rank is lost
+const STILL_AFTER_LOSS_S = 3;
 const SILENCE_S = 30;         // without a message, the connection counts as lost
 const MAX_BACKOFF_S = 10, ARMED_S = 8, DOUBLE_PRESS_S = 0.4;
 
@@ -40,7 +41,8 @@ const bytes = (value) => {
 };
 const text = (value) => (value === null || value === undefined || value === "" ? "–" : String(value));
 // Colours and moves of the cursor that a terminal would execute are left out.
-const printable = (line) => String(line).replace(/\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
+const printable = (line) =>
+  String(line).replace(/\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
 const several = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 // ---- Nodes ----
@@ -77,6 +79,13 @@ const keyed = (parent, items, keyOf, create, fill) => {
   }
   for (const node of old.values()) node.remove();
 };
+// What screen readers say of a plot: position i (null: the last) of n.
+const readAloud = (node, i, n, content) => {
+  attribute(node, "aria-valuemin", 0);
+  attribute(node, "aria-valuemax", Math.max(0, n - 1));
+  attribute(node, "aria-valuenow", i ?? Math.max(0, n - 1));
+  attribute(node, "aria-valuetext", content);
+};
 // Positions in a plot by pointer and keyboard. `plot` has count(), x(i) in pixels, and show(i), where i is null for none.
 const cursor = (node, plot) => {
   let at = null;
@@ -91,7 +100,10 @@ const cursor = (node, plot) => {
   node.addEventListener("blur", () => move(null));
   node.addEventListener("keydown", (event) => {
     const last = plot.count() - 1, far = Math.max(1, Math.round(last / 10)), from = at ?? last;
-    const to = { ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1, PageDown: from - far, PageUp: from + far, Home: 0, End: last }[event.key];
+    const to = {
+      ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1,
+      PageDown: from - far, PageUp: from + far, Home: 0, End: last
+    }[event.key];
     if (event.key === "Escape") move(null);
     else if (to === undefined || last < 0) return;
     else move(Math.min(last, Math.max(0, at === null && event.key.startsWith("Arrow") ? last : to)));
@@ -129,7 +141,7 @@ const generationOf = (event) => /\bgeneration (\d+)/.exec(event.text ?? "")?.[1]
 const apply = (message) => {
   const whole = message.type === "job";
   if (whole) {
-    view.ranks.clear(); view.curves.clear(); view.lines.clear(); view.events = []; view.progress = {}; view.goodput = {};
+    view.ranks.clear(); view.curves.clear(); view.events = []; view.progress = {}; view.goodput = {};
     for (const [rank, lines] of Object.entries(message.lines ?? {})) view.lines.set(Number(rank), lines);
   }
   if (message.job) { view.job = message.job; received = performance.now(); }
@@ -203,15 +215,20 @@ const answer = (name, shape, content) => { mark($(`${name}-mark`), shape); put($
 const drawAnswers = () => {
   const job = view.job, still = (performance.now() - stepSeen.at) / 1000;
   const ranks = [...view.ranks.values()], where = known(view.progress.step) ? `step ${count(view.progress.step)}` : "no step yet";
-  const failed = known(job.exit_code) && job.exit_code !== 0;
+  const failed = known(job.exit_code) && job.exit_code !== 0, lostNow = ranks.filter((row) => stateOf(row) === "lost");
   if (ended()) answer("moving", failed ? "bad" : "good", `It has ended at ${where}.`);
   else if (!live) answer("moving", "warn", `Not known without a connection. The last message said: ${where}.`);
   else if (job.state === "starting") answer("moving", "none", "It is starting.");
-  else if (still >= STILL_S) answer("moving", "warn", `No new step for ${duration(still)}, at ${where}. ${doing(ranks)}`);
-  else answer("moving", "good", `Yes: ${where}, ${number(view.progress.samples_per_s)} samples/s.`);
+  else if (still >= (lostNow.length ? STILL_AFTER_LOSS_S : STILL_S)) {
+    const why = lostNow.length === 0 ? doing(ranks)
+      : lostNow.length === 1 ? `Rank ${lostNow[0].rank} is lost.` : `${count(lostNow.length)} ranks are lost.`;
+    answer("moving", "warn", `No new step for ${duration(still)}, at ${where}. ${why}`);
+  } else answer("moving", "good", `Yes: ${where}, ${number(view.progress.samples_per_s)} samples/s.`);
 
   const slow = ranks.filter((row) => row.straggler);
-  answer("slow", slow.length ? "warn" : "good", slow.length ? `${several(slow.length, "rank")} of ${count(ranks.length)} ${slow.length === 1 ? "delays" : "delay"} the others:` : "No rank is clearly slower than the others.");
+  answer("slow", slow.length ? "warn" : "good",
+    slow.length ? `${several(slow.length, "rank")} of ${count(ranks.length)} ${slow.length === 1 ? "delays" : "delay"} the others:`
+                : "No rank is clearly slower than the others.");
   const listed = slow.slice(0, 3);
   if (slow.length > 3) listed.push({ rank: null, more: slow.length - 3 });
   keyed($("slow-ranks"), listed, (row) => row.rank, (row) => {
@@ -229,8 +246,10 @@ const drawAnswers = () => {
   const losses = view.events.filter((event) => event.kind === "loss"), last = losses.at(-1);
   const lost = last ? `${several(losses.length, "loss", "losses")} so far, the last after ${duration(last.at)}: ${text(last.text)}` : "";
   put($("stops-title"), ended() ? "Why did it stop?" : "Was a rank lost?");
-  if (ended()) answer("stops", failed ? "bad" : "good", `Exit code ${text(job.exit_code)}: ${text(job.end)}`);
-  else if (last) answer("stops", ranks.some((row) => stateOf(row) === "lost") ? "bad" : "warn", lost);
+  if (ended())
+    answer("stops", failed ? "bad" : "good",
+      `Exit code ${text(job.exit_code)}: ${text(job.end)}${last ? `, after ${several(losses.length, "loss", "losses")}` : ""}.`);
+  else if (last) answer("stops", lostNow.length ? "bad" : "warn", lost);
   else answer("stops", "good", "No.");
 
   const parts = view.goodput.parts ?? {}, ettr = view.goodput.ettr;
@@ -242,24 +261,30 @@ const drawAnswers = () => {
 // What most ranks do, where no step is made.
 const doing = (ranks) => {
   const calls = new Map();
-  for (const row of ranks) if (row.call || row.activity) calls.set(row.call || row.activity, (calls.get(row.call || row.activity) ?? 0) + 1);
+  for (const row of ranks)
+    if (row.call || row.activity) calls.set(row.call || row.activity, (calls.get(row.call || row.activity) ?? 0) + 1);
   const most = [...calls].sort((a, b) => b[1] - a[1])[0];
   return most ? `${several(most[1], "rank")} of ${count(ranks.length)}: ${most[0]}.` : "";
 };
 
 // ---- Where the time went ----
-const PARTS = [["compute", "forward, backward, update"], ["communicate", "collectives"], ["data", "waiting for samples"], ["wait", "waiting for slower ranks"],
-  ["save", "checkpoints"], ["evaluate", "evaluation"], ["start", "start of ranks, rendezvous"], ["lost", "losses of ranks, steps made again"], ["other", ""]];
+const PARTS = [
+  ["compute", "forward, backward, update"], ["communicate", "collectives"], ["data", "waiting for samples"],
+  ["wait", "waiting for slower ranks"], ["save", "checkpoints"], ["evaluate", "evaluation"], ["start", "start of ranks, rendezvous"],
+  ["lost", "losses of ranks, steps made again"], ["other", ""]
+];
 const total = (parts) => Object.values(parts).reduce((sum, s) => sum + (known(s) ? s : 0), 0);
 const drawGoodput = () => {
   const parts = view.goodput.parts ?? {}, all = total(parts);
   put($("ettr"), percent(view.goodput.ettr));
-  const items = PARTS.filter(([name]) => known(parts[name])).map(([name, what]) => ({ name, what, s: parts[name], share: all > 0 ? parts[name] / all : 0 }));
+  const items = PARTS.filter(([name]) => known(parts[name]))
+    .map(([name, what]) => ({ name, what, s: parts[name], share: all > 0 ? parts[name] / all : 0 }));
   keyed($("parts"), items.filter((part) => part.s > 0), (part) => part.name, (part) => make("div", `part ${part.name}`), (node, part) => {
     node.style.flexGrow = part.share;
     node.title = `${part.name}: ${duration(part.s)}, ${percent(part.share)}`;
   });
-  attribute($("parts"), "aria-label", items.filter((part) => part.s > 0).map((part) => `${part.name} ${percent(part.share)}`).join(", ") || "not known yet");
+  attribute($("parts"), "aria-label",
+    items.filter((part) => part.s > 0).map((part) => `${part.name} ${percent(part.share)}`).join(", ") || "not known yet");
   keyed($("legend"), items, (part) => part.name, (part) => {
     const row = make("tr"), name = make("td");
     name.append(make("span", `part ${part.name}`), `${part.name} `, make("small", "", part.what));
@@ -291,7 +316,12 @@ const labels = (parent) => {
   };
 };
 // The part of the page where a plot is may be narrow; its text is not scaled, so the picture is drawn for the width it has.
-const widths = new ResizeObserver((entries) => { for (const { target, contentRect } of entries) { target.plot.width = contentRect.width; show(target.plot.again); } });
+const widths = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) {
+    target.plot.width = contentRect.width;
+    show(target.plot.again);
+  }
+});
 const observe = (node, plot) => { node.plot = plot; plot.width = node.clientWidth; widths.observe(node); };
 
 const TITLES = { samples_per_s: "samples per second" };
@@ -314,8 +344,7 @@ const newCurve = ({ name }) => {
       const point = current[i ?? current.length - 1], hidden = i === null || !point;
       rule.style.display = knob.style.display = hidden ? "none" : "";
       put(readout, point ? `step ${count(point[0])}: ${number(point[1])}` : "");
-      attribute(node, "aria-valuetext", point ? `step ${count(point[0])}: ${number(point[1])}` : "no values");
-      attribute(node, "aria-valuemin", 0); attribute(node, "aria-valuemax", Math.max(0, current.length - 1)); attribute(node, "aria-valuenow", i ?? Math.max(0, current.length - 1));
+      readAloud(node, i, current.length, point ? `step ${count(point[0])}: ${number(point[1])}` : "no values");
       if (hidden) return;
       const px = x(point[0]).toFixed(1);
       attribute(rule, "x1", px); attribute(rule, "x2", px); attribute(rule, "y1", T); attribute(rule, "y2", H - B);
@@ -325,7 +354,10 @@ const newCurve = ({ name }) => {
       const points = (view.curves.get(name) ?? []).filter((point) => known(point[0]) && known(point[1]));
       // Steps that were made again after a loss: those at or after a later point.
       const replaced = new Array(points.length);
-      for (let i = points.length - 1, first = Infinity; i >= 0; --i) { replaced[i] = points[i][0] >= first; first = Math.min(first, points[i][0]); }
+      for (let i = points.length - 1, first = Infinity; i >= 0; --i) {
+        replaced[i] = points[i][0] >= first;
+        first = Math.min(first, points[i][0]);
+      }
       current = points.filter((_, i) => !replaced[i]);
       let low = Infinity, high = -Infinity;
       for (const point of points) { low = Math.min(low, point[1]); high = Math.max(high, point[1]); }
@@ -338,8 +370,12 @@ const newCurve = ({ name }) => {
       attribute(picture, "viewBox", `0 0 ${W} ${H}`);
       names.begin();
       let path = "";
-      for (const value of ticks(low, high, 5)) { path += `M${L} ${y(value).toFixed(1)}H${W - R}`; names.add(L - 6, y(value) + 4, number(Number(value.toPrecision(12))), "end"); }
-      for (const step of ticks(first, last, Math.max(2, Math.floor(W / 90)))) if (Number.isInteger(step)) names.add(x(step), H - 7, count(step), "middle");
+      for (const value of ticks(low, high, 5)) {
+        path += `M${L} ${y(value).toFixed(1)}H${W - R}`;
+        names.add(L - 6, y(value) + 4, number(Number(value.toPrecision(12))), "end");
+      }
+      for (const step of ticks(first, last, Math.max(2, Math.floor(W / 90))))
+        if (Number.isInteger(step)) names.add(x(step), H - 7, count(step), "middle");
       attribute(grid, "d", path);
       const paths = { value: "", old: "" };
       points.forEach((point, i) => {
@@ -347,7 +383,11 @@ const newCurve = ({ name }) => {
         paths[kind] += `${joins ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`;
       });
       attribute(line, "d", paths.value); attribute(old, "d", paths.old);
-      attribute(dots, "d", current.length > 40 ? "" : current.map((point) => `M${(x(point[0]) - 2.6).toFixed(1)} ${y(point[1]).toFixed(1)}a2.6 2.6 0 1 0 5.2 0a2.6 2.6 0 1 0 -5.2 0`).join(""));
+      attribute(dots, "d",
+        current.length > 40
+          ? ""
+          : current.map((point) => `M${(x(point[0]) - 2.6).toFixed(1)} ${y(point[1]).toFixed(1)}a2.6 2.6 0 1 0 5.2 0a2.6 2.6 0 1 0 -5.2 0`)
+              .join(""));
       const marks = { loss: "", generation: "" };
       const named = [];
       for (const event of view.events) {
@@ -357,7 +397,11 @@ const newCurve = ({ name }) => {
         if (event.kind === "generation") named.push([px, generationOf(event)]);
       }
       let free = -Infinity;
-      for (const [px, label] of named.sort((a, b) => a[0] - b[0])) if (px > free && px < W - 44) { names.add(px, T - 5, `gen. ${label}`, "start"); free = px + 48; }
+      for (const [px, label] of named.sort((a, b) => a[0] - b[0]))
+        if (px > free && px < W - 44) {
+          names.add(px, T - 5, `gen. ${label}`, "start");
+          free = px + 48;
+        }
       attribute(losses, "d", marks.loss); attribute(generations, "d", marks.generation);
       names.end();
       plot.show(null);
@@ -373,7 +417,12 @@ const newCurve = ({ name }) => {
 let stepRange = [0, 1], curveItems = new Map();
 const drawCurves = () => {
   let low = Infinity, high = -Infinity, again = false;
-  for (const points of view.curves.values()) for (const [step] of points) if (known(step)) { low = Math.min(low, step); high = Math.max(high, step); }
+  for (const points of view.curves.values())
+    for (const [step] of points)
+      if (known(step)) {
+        low = Math.min(low, step);
+        high = Math.max(high, step);
+      }
   stepRange = low < high ? [low, high] : known(high) ? [high - 1, high + 1] : [0, 1];
   const rank = (name) => (name === "loss" ? 0 : name === "samples_per_s" ? 2 : 1);
   const items = [...view.curves.keys()].sort((a, b) => rank(a) - rank(b)).map((name) => ({ name }));
@@ -389,9 +438,11 @@ const STATES = ["failed", "lost", "straggler", "starting", "running", "ended"]; 
 const stateOf = (row) => (row.state === "running" && row.straggler ? "straggler" : STATES.includes(row.state) ? row.state : "starting");
 const shareText = (row) => percent(row.waits);
 const COLUMNS = [
-  ["rank", "Rank", (row) => row.rank], ["host", "Host", (row) => row.host], ["pid", "Pid", (row) => row.pid], ["generation", "Gen.", (row) => row.generation],
-  ["state", "State", (row) => STATES.indexOf(stateOf(row))], ["step", "Step", (row) => row.step], ["rate", "Samples/s", (row) => row.rate],
-  ["waits", "Waits", (row) => row.waits], ["memory", "Memory", (row) => row.memory], ["doing", "Current call", (row) => row.call || row.activity]];
+  ["rank", "Rank", (row) => row.rank], ["host", "Host", (row) => row.host], ["pid", "Pid", (row) => row.pid],
+  ["generation", "Gen.", (row) => row.generation], ["state", "State", (row) => STATES.indexOf(stateOf(row))],
+  ["step", "Step", (row) => row.step], ["rate", "Samples/s", (row) => row.rate], ["waits", "Waits", (row) => row.waits],
+  ["memory", "Memory", (row) => row.memory], ["doing", "Current call", (row) => row.call || row.activity]
+];
 const NUMBERS = new Set(["rank", "pid", "generation", "step", "rate", "waits", "memory"]);
 let sort = null, part = "all", wholeTable = false, here = null;
 
@@ -415,7 +466,8 @@ const compare = (a, b) => {
 const fits = (row) => {
   const wanted = $("find").value.trim().toLowerCase();
   if (part !== "all" && stateOf(row) !== part) return false;
-  return !wanted || String(row.rank) === wanted.replace(/^rank /, "") || `${row.host ?? ""} ${row.call ?? ""} ${row.activity ?? ""}`.toLowerCase().includes(wanted);
+  return !wanted || String(row.rank) === wanted.replace(/^rank /, "") ||
+    `${row.host ?? ""} ${row.call ?? ""} ${row.activity ?? ""}`.toLowerCase().includes(wanted);
 };
 const newRow = () => {
   const node = make("tr");
@@ -425,7 +477,11 @@ const newRow = () => {
     attribute(cell, "role", "gridcell");
     node.append(cell);
     if (name === "state" || name === "doing" || name === "waits") cell.append(make("span"), make("span"));
-    if (name === "waits") { cell.lastChild.className = "share"; cell.lastChild.append(make("i")); attribute(cell.lastChild, "aria-hidden", true); }
+    if (name === "waits") {
+      cell.lastChild.className = "share";
+      cell.lastChild.append(make("i"));
+      attribute(cell.lastChild, "aria-hidden", true);
+    }
     if (name === "state") attribute(cell.firstChild, "aria-hidden", true);
   }
   return node;
@@ -449,7 +505,8 @@ const drawRanks = () => {
   const large = ranks.length > SMALL_WORLD;
   sort ??= ranks.length ? { column: large ? "state" : "rank", down: false } : null;
 
-  const filters = [{ name: "all", n: ranks.length }, ...STATES.map((name) => ({ name, n: numbers.get(name) }))].filter(({ name, n }) => n > 0 || name === part || name === "all");
+  const filters = [{ name: "all", n: ranks.length }, ...STATES.map((name) => ({ name, n: numbers.get(name) }))].filter(
+    ({ name, n }) => n > 0 || name === part || name === "all");
   keyed($("filters"), filters, (item) => item.name, (item) => {
     const button = make("button");
     button.type = "button";
@@ -481,12 +538,14 @@ const drawRanks = () => {
   }
 
   const body = $("rows"), fitting = ranks.filter(fits);
-  headers.forEach((head, i) => attribute(head, "aria-sort", sort?.column !== COLUMNS[i][0] ? "none" : sort.down ? "descending" : "ascending"));
+  const direction = sort?.down ? "descending" : "ascending";
+  headers.forEach((head, i) => attribute(head, "aria-sort", sort?.column === COLUMNS[i][0] ? direction : "none"));
   if (sort) fitting.sort(compare);
   let wanted = wholeTable ? fitting : fitting.slice(0, SHORT_TABLE);
   // Rows stay where they are while somebody points at them or walks through them.
   if (body.matches(":hover") || body.contains(document.activeElement)) {
-    const fit = new Set(fitting), kept = [...body.children].map((node) => view.ranks.get(node.item.rank)).filter((row) => fit.has(row)), keeps = new Set(kept);
+    const fit = new Set(fitting), kept = [...body.children].map((node) => view.ranks.get(node.item.rank)).filter((row) => fit.has(row)),
+          keeps = new Set(kept);
     wanted = [...kept, ...fitting.filter((row) => !keeps.has(row))].slice(0, wholeTable ? Infinity : Math.max(kept.length, SHORT_TABLE));
   }
   keyed(body, wanted, (row) => row.rank, newRow, fillRow);
@@ -525,7 +584,13 @@ const point = (cell) => {
   attribute($("overview"), "aria-activedescendant", cell.id);
   cell.scrollIntoView({ block: "nearest" });
 };
-$("overview").addEventListener("click", (event) => { const cell = event.target.closest(".cell"); if (cell) { point(cell); choose(cell.item.rank, true); } });
+$("overview").addEventListener("click", (event) => {
+  const cell = event.target.closest(".cell");
+  if (cell) {
+    point(cell);
+    choose(cell.item.rank, true);
+  }
+});
 $("overview").addEventListener("focus", () => point(here?.isConnected ? here : $("overview").firstChild));
 $("overview").addEventListener("keydown", (event) => {
   const all = [...$("overview").children], at = Math.max(0, all.indexOf(here));
@@ -560,13 +625,17 @@ const drawDetails = () => {
   put($("details-title"), `Rank ${row.rank}`);
   $("details-reason").hidden = !row.straggler;
   put($("details-reason"), row.straggler ? `Slow: ${row.straggler}` : "");
-  const facts = [["State", stateOf(row)], ["Host", text(row.host)], ["Pid", text(row.pid)], ["Generation", text(row.generation)], ["Step", count(row.step)],
-    ["Samples/s", number(row.rate)], ["Waits for others", shareText(row)], ["Memory", bytes(row.memory)], ["Activity", text(row.activity)], ["Current call", text(row.call)]];
+  const facts = [
+    ["State", stateOf(row)], ["Host", text(row.host)], ["Pid", text(row.pid)], ["Generation", text(row.generation)],
+    ["Step", count(row.step)], ["Samples/s", number(row.rate)], ["Waits for others", shareText(row)], ["Memory", bytes(row.memory)],
+    ["Activity", text(row.activity)], ["Current call", text(row.call)]
+  ];
   const list = $("facts");
   if (!list.firstChild) for (const [name] of facts) list.append(make("dt", "", name), make("dd"));
   facts.forEach(([, value], i) => put(list.children[2 * i + 1], value));
   const lines = view.lines.get(chosen), node = $("lines"), atEnd = node.scrollTop + node.clientHeight >= node.scrollHeight - 4;
-  put(node, lines?.length ? lines.slice(-MAX_LINES).map(printable).join("\n") : lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.");
+  const without = lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.";
+  put(node, lines?.length ? lines.slice(-MAX_LINES).map(printable).join("\n") : without);
   if (atEnd) node.scrollTop = node.scrollHeight;
   const can = view.job.can_kill === true && !ended();
   $("kill-box").hidden = !can;
@@ -595,14 +664,22 @@ $("close").addEventListener("click", () => choose(null));
 $("details").addEventListener("keydown", (event) => { if (event.key === "Escape") choose(null); });
 
 // ---- What happened ----
-const LANES = [["generation", "generations"], ["loss", "losses"], ["return", "returns"], ["save", "saves"], ["evaluation", "evaluations"], ["decision", "decisions"]];
+const LANES = [
+  ["generation", "generations"], ["loss", "losses"], ["return", "returns"], ["save", "saves"], ["evaluation", "evaluations"],
+  ["decision", "decisions"]
+];
 const SHAPES = {
-  loss: (x, y) => `M${x - 4} ${y - 4}l8 8M${x + 4} ${y - 4}l-8 8`, return: (x, y) => `M${x} ${y - 5}v10M${x - 5} ${y}h10`,
-  save: (x, y) => `M${x} ${y - 5}v10`, evaluation: (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0`, decision: (x, y) => `M${x} ${y - 5}l5 5l-5 5l-5 -5z` };
+  loss: (x, y) => `M${x - 4} ${y - 4}l8 8M${x + 4} ${y - 4}l-8 8`,
+  return: (x, y) => `M${x} ${y - 5}v10M${x - 5} ${y}h10`,
+  save: (x, y) => `M${x} ${y - 5}v10`,
+  evaluation: (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0`,
+  decision: (x, y) => `M${x} ${y - 5}l5 5l-5 5l-5 -5z`
+};
 const timeLine = (() => {
   const node = $("times"), picture = draw("svg", "", node), ROW = 22, L = 84, R = 12, T = 4;
   attribute(picture, "aria-hidden", true);
-  const grid = draw("path", "grid", picture), band = draw("path", "band", picture), rule = draw("line", "cursor", picture), names = labels(picture);
+  const grid = draw("path", "grid", picture), band = draw("path", "band", picture), rule = draw("line", "cursor", picture),
+        names = labels(picture);
   const lanes = new Map(LANES.slice(1).map(([kind]) => [kind, draw("path", `lane-${kind}`, picture)]));
   let x = () => 0, height = 0;
   const plot = {
@@ -612,12 +689,16 @@ const timeLine = (() => {
     show: (i) => {
       const event = view.events[i ?? view.events.length - 1];
       rule.style.display = i === null || !event ? "none" : "";
-      const content = event ? `${duration(event.at)} · ${event.kind}${known(event.rank) ? ` · rank ${event.rank}` : ""}: ${text(event.text)}` : "No events yet.";
+      const content = event
+        ? `${duration(event.at)} · ${event.kind}${known(event.rank) ? ` · rank ${event.rank}` : ""}: ${text(event.text)}`
+        : "No events yet.";
       put($("event"), i === null && event ? `Last: ${content}` : content);
-      attribute(node, "aria-valuetext", content);
-      attribute(node, "aria-valuemin", 0); attribute(node, "aria-valuemax", Math.max(0, view.events.length - 1)); attribute(node, "aria-valuenow", i ?? Math.max(0, view.events.length - 1));
+      readAloud(node, i, view.events.length, content);
       if (i === null || !event) return;
-      attribute(rule, "x1", x(event.at).toFixed(1)); attribute(rule, "x2", x(event.at).toFixed(1)); attribute(rule, "y1", T); attribute(rule, "y2", height - 20);
+      attribute(rule, "x1", x(event.at).toFixed(1));
+      attribute(rule, "x2", x(event.at).toFixed(1));
+      attribute(rule, "y1", T);
+      attribute(rule, "y2", height - 20);
     },
     again: () => {
       const present = LANES.filter(([kind]) => kind === "generation" || view.events.some((event) => event.kind === kind));
@@ -627,7 +708,10 @@ const timeLine = (() => {
       attribute(picture, "viewBox", `0 0 ${W} ${height}`); attribute(picture, "height", height);
       names.begin();
       let lines = "";
-      present.forEach(([, title], i) => { names.add(0, T + i * ROW + 15, title, "start"); lines += `M${L} ${T + (i + 1) * ROW}H${W - R}`; });
+      present.forEach(([, title], i) => {
+        names.add(0, T + i * ROW + 15, title, "start");
+        lines += `M${L} ${T + (i + 1) * ROW}H${W - R}`;
+      });
       const unit = end < 180 ? 1 : end < 10800 ? 60 : 3600, sign = { 1: "s", 60: "min", 3600: "h" }[unit];
       for (const value of ticks(0, end / unit, Math.max(2, Math.floor((W - L) / 90)))) {
         lines += `M${x(value * unit).toFixed(1)} ${T}v${present.length * ROW}`;
@@ -644,7 +728,11 @@ const timeLine = (() => {
       attribute(band, "d", bands);
       for (const [kind, path] of lanes) {
         const row = present.findIndex(([other]) => other === kind), middle = T + row * ROW + ROW / 2;
-        attribute(path, "d", row < 0 ? "" : view.events.filter((event) => event.kind === kind).map((event) => SHAPES[kind](Number(x(event.at).toFixed(1)), middle)).join(""));
+        attribute(path, "d",
+          row < 0 ? ""
+                  : view.events.filter((event) => event.kind === kind)
+                      .map((event) => SHAPES[kind](Number(x(event.at).toFixed(1)), middle))
+                      .join(""));
       }
       names.end();
       plot.show(null);
@@ -679,9 +767,11 @@ $("all").addEventListener("toggle", () => show(drawEvents));
 let backoff = 0.5, retryAt = null, wrong = null;
 const drawConnection = () => {
   const silent = live ? (performance.now() - lastMessage) / 1000 : 0;
-  const content = wrong ?? (ended() ? "" : retryAt !== null ? `The connection is lost: what is shown is old. Next try in ${Math.max(0, Math.ceil(retryAt - seconds()))} s.`
-    : !live ? "Connecting …" : silent > 10 ? `No message for ${duration(silent)}.` : "");
+  const content = wrong ?? (ended() ? "" : retryAt !== null ? "The connection is lost: what is shown is old."
+    : !live ? "Connecting …" : silent > 10 ? "There was no message for more than 10 s." : "");
   put($("connection-text"), content);
+  // Apart from the text that screen readers read aloud when it changes.
+  put($("connection-next"), retryAt === null || wrong ? "" : `Next try in ${Math.max(0, Math.ceil(retryAt - seconds()))} s.`);
   $("connection").hidden = content === "";
   $("connect-now").hidden = retryAt === null || wrong !== null;
 };
@@ -706,7 +796,8 @@ const receive = (data) => {
 const connect = () => {
   retryAt = null;
   const token = new URLSearchParams(location.search).get("token") ?? "";
-  const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/view?token=${encodeURIComponent(token)}`);
+  const socket =
+    new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/view?token=${encodeURIComponent(token)}`);
   let over = false;
   socket.onopen = () => {
     live = socket;
@@ -743,4 +834,3 @@ if (data) {
   setInterval(tick, 1000);
 }
 drawConnection();
-})();
