@@ -66,8 +66,7 @@ bool take_processes(JobView& view, const JobFacts& facts) {
   const bool same_round = facts.round == view.round;
   if (!same_round) {
     view.missing.clear();
-    add_event(view, "decision", std::nullopt,
-              fmt::format("all ranks are started again, for the {}. time", facts.round));
+    add_event(view, "decision", std::nullopt, fmt::format("round {}: all ranks are started again", facts.round));
   }
   view.round = facts.round;
   bool changed = false;
