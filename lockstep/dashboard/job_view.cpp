@@ -66,8 +66,7 @@ bool take_processes(JobView& view, const JobFacts& facts) {
   const bool same_round = facts.round == view.round;
   if (!same_round) {
     view.missing.clear();
-    add_event(view, "decision", std::nullopt,
-              fmt::format("all ranks are started again, for the {}. time", facts.round));
+    add_event(view, "decision", std::nullopt, fmt::format("round {}: all ranks are started again", facts.round));
   }
   view.round = facts.round;
   bool changed = false;
@@ -91,9 +90,9 @@ bool take_processes(JobView& view, const JobFacts& facts) {
 // ---- rows
 
 /// Whether the process has computed with the other ranks.
-bool has_worked(const RankView& rank, const RankFacts& facts, double now) {
+bool has_worked(const JobView& view, const RankView& rank, const RankFacts& facts) {
   if (rank.works) return true;
-  if (!facts.progress) return now - rank.since >= kStartWithoutPage;
+  if (!facts.progress) return !view.has_status_pages && view.now - rank.since >= kStartWithoutPage;
   return facts.progress->step || facts.progress->ended || facts.progress->backwards > 0;
 }
 
@@ -140,7 +139,8 @@ void add_mark(RankView& rank, const RankFacts& facts, double now) {
 
 void take_row(JobView& view, const RankFacts& facts) {
   auto& rank = view.ranks.at(facts.process.rank);
-  rank.works = has_worked(rank, facts, view.now);
+  view.has_status_pages = view.has_status_pages || facts.progress;
+  rank.works = has_worked(view, rank, facts);
   rank.row.state = state_of(rank, facts, view.missing.contains(facts.process.rank));
   rank.row.memory = facts.memory;
   const bool runs = facts.process.state == ProcessState::running;

@@ -99,6 +99,7 @@ struct JobView {
   int round = 1;
   int generation = 0;  ///< 0: not all ranks have begun
   bool begun = false;  ///< there was a look at it
+  bool has_status_pages = false;
   std::optional<JobEnd> end{};
   JobProgress progress{};
   Goodput goodput{};

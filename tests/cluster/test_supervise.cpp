@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 namespace lockstep::cluster {
 namespace {
@@ -69,7 +71,7 @@ class Sign {
   const std::string file_ = (folder_.path() / "sign").string();
 };
 
-Ran run(LaunchOptions options) {
+Ran run(LaunchOptions options, Watching watching = {}) {
   const TemporaryFolder folder;
   const UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
   const UniqueFd err(::memfd_create("err", MFD_CLOEXEC));
@@ -81,7 +83,7 @@ Ran run(LaunchOptions options) {
   options.out = out.get();
   options.err = err.get();
   Ran ran;
-  ran.result = supervise(options, job);
+  ran.result = supervise(options, job, {}, {}, {}, std::move(watching));
   ran.out = content(out.get());
   ran.err = content(err.get());
   return ran;
@@ -309,6 +311,65 @@ TEST(Supervise, GoesOnWhenNobodyReadsItsOutput) {
   EXPECT_EQ(supervise(options, job).exit_code, 0);
   EXPECT_THAT(lines_of(content(err.get())),
               UnorderedElementsAre("[rank 0] done", "[rank 1] done", HasSubstr("stdout was closed")));
+}
+
+TEST(Supervise, ReportsItsRanksToWhoeverWatches) {
+  std::vector<dashboard::JobReport> reports;
+  Watching watching;
+  watching.round = 4;
+  watching.report = [&](dashboard::JobReport report) { reports.push_back(std::move(report)); };
+  const Ran ran = run(options_for(2, {"print=hello", "error=dear", "1:sleep_ms=100", "1:exit=3"}), watching);
+  EXPECT_EQ(ran.result.exit_code, 3);
+  ASSERT_GE(reports.size(), 2U) << "the first, and one for the ends";
+  EXPECT_EQ(reports.front().ranks.at(0).state, dashboard::ProcessState::running);
+  const auto& last = reports.back();
+  EXPECT_EQ(last.round, 4);
+  EXPECT_EQ(last.world, 2);
+  EXPECT_EQ(last.hosts, 1);
+  ASSERT_EQ(last.ranks.size(), 2U);
+  EXPECT_EQ(last.ranks[1].rank, 1);
+  EXPECT_EQ(last.ranks[1].pid, ran.result.ends[1].pid);
+  EXPECT_EQ(last.ranks[1].state, dashboard::ProcessState::failed);
+  EXPECT_EQ(last.ranks[1].end, "exit code 3");
+  EXPECT_EQ(last.ranks[1].status_file.filename(), "status");
+  std::vector<std::string> lines;
+  for (const auto& report : reports) lines = report.ranks.at(1).lines.value_or(lines);
+  EXPECT_THAT(lines, UnorderedElementsAre("hello", "dear")) << "of both streams";
+}
+
+TEST(Supervise, KillsARankWhenThoseWhoWatchAskForIt) {
+  const Pipe pipe = make_pipe();
+  std::optional<dashboard::KillRequest> request;
+  int asked = 0;
+  std::vector<std::string> answers;
+  std::vector<std::string> decisions;
+  Watching watching;
+  watching.requests_fd = pipe.read_end.get();
+  watching.report = [&](const dashboard::JobReport& report) {
+    decisions.insert(decisions.end(), report.decisions.begin(), report.decisions.end());
+    if (asked == 2) return;
+    // First another process than the rank's, then that of the rank.
+    request = dashboard::KillRequest{7, 1, report.ranks.at(1).pid + asked - 1};
+    ++asked;
+    EXPECT_EQ(::write(pipe.write_end.get(), "x", 1), 1);
+  };
+  watching.take_request = [&] {
+    char byte = 0;
+    if (!request) return request;
+    EXPECT_EQ(::read(pipe.read_end.get(), &byte, 1), 1);
+    return std::exchange(request, std::nullopt);
+  };
+  watching.answer = [&](const dashboard::KillRequest& of, bool ok, const std::string& text) {
+    EXPECT_EQ(of.page, 7U);
+    answers.push_back(fmt::format("{} {}", ok, text));
+  };
+  const Ran ran = run(options_for(2, {"sleep_ms=60000"}), watching);
+  EXPECT_EQ(ran.result.exit_code, 137);
+  EXPECT_EQ(ran.result.first_failed, 1) << "a failure, and not an end that the launcher wanted";
+  const auto pid = ran.result.ends[1].pid;
+  EXPECT_THAT(answers, ElementsAre(fmt::format("false the process {} of rank 1 has ended", pid - 1),
+                                   fmt::format("true rank 1 (pid {}) was sent SIGKILL", pid)));
+  EXPECT_THAT(decisions, ElementsAre(fmt::format("rank 1 (pid {}) is killed: the live page asked for it", pid)));
 }
 
 TEST(Supervise, ASlowReaderDoesNotStopTheSupervision) {

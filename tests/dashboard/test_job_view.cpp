@@ -171,7 +171,7 @@ TEST(JobView, ARoundStartsAllRanksAgainWithoutALossOfEach) {
   job.replace(1, 901, "");
   job.facts().round = 2;
   job.look_after(1);
-  EXPECT_THAT(job.news(), ElementsAre("decision: all ranks are started again, for the 2. time"));
+  EXPECT_THAT(job.news(), ElementsAre("decision: round 2: all ranks are started again"));
   job.complete_all(3);
   job.look_after(1);
   EXPECT_THAT(job.news(), Contains("generation: generation 2 began: 2 ranks compute together at step 3"));

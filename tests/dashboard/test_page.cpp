@@ -21,7 +21,8 @@ std::string between(const std::string& text, const std::string& begin, const std
   const auto from = text.find(begin);
   EXPECT_NE(from, std::string::npos) << begin;
   EXPECT_EQ(text.find(begin, from + 1), std::string::npos) << begin;
-  return text.substr(from + begin.size(), text.find(end, from) - from - begin.size());
+  const auto start = from + begin.size();
+  return text.substr(start, text.find(end, start) - start);
 }
 
 std::string digest_of(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -315,8 +316,10 @@ void Listener::State::send(std::uint64_t id, std::string text) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   auto& connection = *found->second;
-  const bool too_many = connection.outbox.size() >= options_.most_unread ||
-                        (connection.unread > 0 && connection.unread + text.size() > options_.most_unread_bytes);
+  const bool too_many =
+      connection.outbox.size() >= options_.most_unread ||
+      (connection.unread > 0 &&
+       text.size() > options_.most_unread_bytes - std::min(connection.unread, options_.most_unread_bytes));
   if (too_many) return close_now(connection, "it does not read its messages");
   connection.unread += text.size();
   connection.outbox.push_back(std::move(text));

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct ListenerOptions {
   std::size_t longest_message = std::size_t{16} * 1024;  ///< that it accepts; its own are not limited
   /// A connection with more messages than this, or more bytes of them, that its peer has not read is closed.
   std::size_t most_unread = 256;
-  std::size_t most_unread_bytes = std::size_t{64} * 1024 * 1024;
+  std::size_t most_unread_bytes = std::numeric_limits<std::size_t>::max();
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< the limit for a handshake, a request, a registration
   std::chrono::milliseconds idle = std::chrono::seconds(60);  ///< a silent connection is closed after this time
   bool keep_alive = false;  ///< send pings, so that only a dead peer, or one that does not read, counts as silent
