@@ -84,7 +84,7 @@ cluster::StartMethod start_method_of(const TorchrunFlags& flags);
 
 /// The options of `lockstep run` about the live page of the job.
 struct PageFlags {
-  std::string address;  ///< [HOST:]PORT; empty: there is no page
+  std::string address{};  ///< [HOST:]PORT; empty: there is no page
   bool can_kill = false;
 };
 
