@@ -199,6 +199,8 @@ void tell_of_returns(JobView& view) {
 void begin_generation(JobView& view) {
   const auto is_behind = [&](const auto& one) { return one.second.row.generation > view.generation; };
   const auto works = [](const auto& one) { return one.second.works || one.second.end_told; };
+  const auto runs = [](const auto& one) { return !one.second.end_told; };
+  if (std::none_of(view.ranks.begin(), view.ranks.end(), runs)) return;
   const bool new_ones = std::any_of(view.ranks.begin(), view.ranks.end(), is_behind);
   if (!new_ones || !view.missing.empty() || !std::all_of(view.ranks.begin(), view.ranks.end(), works)) return;
   ++view.generation;

@@ -200,6 +200,7 @@ net::HttpAnswer PageServer::State::answer_to(const net::HttpRequest& request) co
 void PageServer::State::open(std::uint64_t page) {
   pages_[page] = std::nullopt;
   listener_->send(page, whole_json(view_));
+  if (closes_at_) listener_->close(page, "");
 }
 
 void PageServer::State::received(std::uint64_t page, const std::string& text) {

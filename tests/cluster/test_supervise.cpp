@@ -318,7 +318,8 @@ TEST(Supervise, ReportsItsRanksToWhoeverWatches) {
   Watching watching;
   watching.round = 4;
   watching.report = [&](dashboard::JobReport report) { reports.push_back(std::move(report)); };
-  const Ran ran = run(options_for(2, {"print=hello", "error=dear", "1:sleep_ms=100", "1:exit=3"}), watching);
+  const Ran ran =
+      run(options_for(2, {"print=hello", "error=dear", "0:sleep_ms=60000", "1:sleep_ms=2000", "1:exit=3"}), watching);
   EXPECT_EQ(ran.result.exit_code, 3);
   ASSERT_GE(reports.size(), 2U) << "the first, and one for the ends";
   EXPECT_EQ(reports.front().ranks.at(0).state, dashboard::ProcessState::running);
@@ -327,6 +328,8 @@ TEST(Supervise, ReportsItsRanksToWhoeverWatches) {
   EXPECT_EQ(last.world, 2);
   EXPECT_EQ(last.hosts, 1);
   ASSERT_EQ(last.ranks.size(), 2U);
+  EXPECT_EQ(last.ranks[0].state, dashboard::ProcessState::ended) << "the launcher wanted it";
+  EXPECT_EQ(last.ranks[0].end, "signal 15 (SIGTERM), after the launcher's signal");
   EXPECT_EQ(last.ranks[1].rank, 1);
   EXPECT_EQ(last.ranks[1].pid, ran.result.ends[1].pid);
   EXPECT_EQ(last.ranks[1].state, dashboard::ProcessState::failed);

@@ -209,6 +209,14 @@ TEST(JobView, GroupsTheEndsOfRanksAndEndsTheJob) {
   EXPECT_EQ(update["job"]["end"], "rank 1 failed first");
 }
 
+TEST(JobView, AJobThatEndsBeforeItsFirstStepHasNoGeneration) {
+  Job job(2);
+  job.look_after(1);
+  for (const int rank : {0, 1}) job.rank(rank).process.state = ProcessState::ended;
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("end: ranks 0, 1 ended well"));
+}
+
 TEST(JobView, TellsOfSavesEvaluationsAndDecisions) {
   Job job(2);
   job.rank(0).training.saved_step = 40;  // of the run that is resumed
