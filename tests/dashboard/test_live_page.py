@@ -143,7 +143,7 @@ class LivePage(unittest.TestCase):
         self.wait_for_text("state", "running")
         self.wait("document.querySelectorAll('#rows tr').length === 4")
         self.wait("document.querySelector('#curves .value')?.getAttribute('d')?.includes('L')")
-        self.wait_for_cell(0, "doing", "times the median of the others")
+        self.wait_for_cell(0, "doing", "its own part of a step takes")
 
         before = self.cell(2, "pid")
         self.kill(2)
