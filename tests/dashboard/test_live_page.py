@@ -132,6 +132,7 @@ class LivePage(unittest.TestCase):
         button = self.driver.find_element("id", "kill")
         button.click()
         self.wait_for_text("kill", "Press again")
+        time.sleep(0.5)  # sooner, a press does not count: it may be the second one of a double click
         button.click()
         self.wait_for_text("answer", "was sent SIGKILL")
 
