@@ -94,6 +94,7 @@ def with_torchrun(args):
                 save(args.work_dir / "checkpoints", step, {"model": weights, "optimizer": moments}, args.keep)
     if rank == 0:
         finish(args.work_dir / "result.json", model, loss.item())
+    dist.barrier()
     dist.destroy_process_group()
 
 

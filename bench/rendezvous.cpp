@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -289,6 +290,7 @@ World world_at(std::uint16_t port, int size) {
   world.master_addr = kHost;
   world.master_port = port;
   world.store_is_external = true;
+  world.evidence = fmt::format("LOCKSTEP_STORE={}:{}", kHost, port);
   world.host = "simulated";
   return world;
 }
