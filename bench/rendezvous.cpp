@@ -1,42 +1,34 @@
 // How long many ranks take to meet through a store on this machine, and what that costs the store: a process of its own
 // that is Lockstep's store or c10d's. Every simulated rank is a thread with a connection of its own. Prints one JSON
 // object.
+#include "service_process.h"
+
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
 
 #include <fmt/format.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <nss.h>
 #include <pthread.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 namespace {
 
+namespace bench = lockstep::bench;
 namespace comm = lockstep::detail;
 using lockstep::Rendezvous;
 using lockstep::World;
@@ -71,90 +63,13 @@ std::uint16_t port_of(c10d::Store& store) {
   return dynamic_cast<c10d::TCPStore&>(store).getPort();
 }
 
-// The store in a process of its own.
-struct Service {
-  pid_t pid = -1;
-  std::uint16_t port = 0;
-};
-
-[[noreturn]] void serve(const Options& options, int pipe_to_parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  try {
-    comm::StorePtr store;
-    if (options.store == "own") {
-      store = comm::host_own_store({kHost, 0, {kSecret, nullptr}}, {kHost}, options.limit);
-    } else {
-      store = serve_c10d();
-    }
-    const std::uint16_t port = port_of(*store);
-    if (::write(pipe_to_parent, &port, sizeof port) == sizeof port) {
-      for (;;) ::pause();
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "rendezvous: the store: %s\n", error.what());
-  }
-  std::_Exit(1);
-}
-
-Service start_service(const Options& options) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
-  Service service;
-  service.pid = ::fork();
-  if (service.pid < 0) throw std::runtime_error("no process for the store");
-  if (service.pid == 0) serve(options, ends[1]);
-  ::close(ends[1]);
-  const bool started = ::read(ends[0], &service.port, sizeof service.port) == sizeof service.port;
-  ::close(ends[0]);
-  if (!started) throw std::runtime_error("the store has not started");
-  return service;
-}
-
-// MiB, of a line in /proc/PID/status.
-double memory_mb(pid_t pid, std::string_view name) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name)) return std::stod(line.substr(name.size() + 1)) / 1024;
-  }
-  return 0;
-}
-
-double cpu_seconds(pid_t pid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  std::string word;
-  for (int i = 0; i < 11; ++i) fields >> word;
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
-struct Traffic {
-  std::uint64_t to_service = 0;
-  std::uint64_t from_service = 0;
-  int connections = 0;
-};
-
-// Payload of this process's open connections to a port, as the kernel counts it.
-Traffic traffic_with(std::uint16_t port, int descriptors) {
-  Traffic traffic;
-  for (int fd = 0; fd < descriptors; ++fd) {
-    sockaddr_in6 peer{};  // c10d reaches addresses of IPv4 through IPv6
-    socklen_t size = sizeof peer;
-    tcp_info info{};
-    socklen_t info_size = sizeof info;
-    // A port is at the same place in addresses of both kinds.
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || ntohs(peer.sin6_port) != port ||
-        ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) {
-      continue;
-    }
-    traffic.to_service += info.tcpi_bytes_acked;
-    traffic.from_service += info.tcpi_bytes_received;
-    ++traffic.connections;
-  }
-  return traffic;
+// Until this process is killed.
+void serve(const Options& options, const bench::ReportPort& report) {
+  const auto store = options.store == "own"
+                         ? comm::StorePtr(comm::host_own_store({kHost, 0, {kSecret, nullptr}}, {kHost}, options.limit))
+                         : serve_c10d();
+  report(port_of(*store));
+  for (;;) ::pause();
 }
 
 // How many ranks may get the list now.
@@ -266,15 +181,6 @@ void meet_as(const World& world, const Options& options, Turns& turns, Outcome& 
   outcome.connections.push_back(std::move(store));
 }
 
-// A connection is a descriptor in this process, and one in the service. Returns how many descriptors may be open.
-int allow_many_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
-}
-
 void use_small_stacks() {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return;
@@ -296,14 +202,14 @@ World world_at(std::uint16_t port, int size) {
 }
 
 int measure(const Options& options) {
-  const int descriptors = allow_many_descriptors();
+  const int descriptors = bench::allow_many_descriptors();  // a rank needs one here, and one in the service
   if (descriptors < options.ranks + 100) {
     throw std::runtime_error(fmt::format("{} connections need a higher limit of open files than {} (ulimit -Hn)",
                                          options.ranks, descriptors));
   }
-  const Service service = start_service(options);
-  const double empty_mb = memory_mb(service.pid, "VmRSS:");
-  const double empty_cpu = cpu_seconds(service.pid);
+  const auto service = bench::start_service([&](const bench::ReportPort& report) { serve(options, report); });
+  const double empty_mb = bench::memory_mb(service.pid, "VmRSS:");
+  const double empty_cpu = bench::cpu_seconds(service.pid);
   use_small_stacks();
 
   World world = world_at(service.port, options.ranks);
@@ -317,23 +223,22 @@ int measure(const Options& options) {
   }
   for (std::thread& thread : threads) thread.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  const Traffic traffic = traffic_with(service.port, descriptors);
+  const auto traffic = bench::traffic_with(service.port, descriptors);
   const nlohmann::ordered_json result = {{"ranks", options.ranks},
                                          {"store", options.store},
                                          {"exchange", options.exchange},
                                          {"met", outcome.met},
                                          {"seconds", seconds},
-                                         {"service_cpu_s", cpu_seconds(service.pid) - empty_cpu},
-                                         {"service_peak_mb", memory_mb(service.pid, "VmHWM:")},
-                                         {"service_grown_mb", memory_mb(service.pid, "VmHWM:") - empty_mb},
+                                         {"service_cpu_s", bench::cpu_seconds(service.pid) - empty_cpu},
+                                         {"service_peak_mb", bench::memory_mb(service.pid, "VmHWM:")},
+                                         {"service_grown_mb", bench::memory_mb(service.pid, "VmHWM:") - empty_mb},
                                          {"connections", traffic.connections},
-                                         {"mb_to_service", static_cast<double>(traffic.to_service) / 1e6},
-                                         {"mb_from_service", static_cast<double>(traffic.from_service) / 1e6},
+                                         {"mb_to_service", static_cast<double>(traffic.bytes_to_service) / 1e6},
+                                         {"mb_from_service", static_cast<double>(traffic.bytes_from_service) / 1e6},
                                          {"libtorch", TORCH_VERSION},
                                          {"error", outcome.first_error}};
   fmt::print("{}\n", result.dump());
-  ::kill(service.pid, SIGKILL);
-  ::waitpid(service.pid, nullptr, 0);
+  bench::end_service(service);
   return outcome.met == options.ranks ? 0 : 1;
 }
 
