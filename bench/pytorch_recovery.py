@@ -47,16 +47,30 @@ def optimizer_of(model):
     return torch.optim.AdamW(model.parameters(), lr=0.001, weight_decay=0.01, fused=True)
 
 
-def save(folder, step, state, keep, **how):
+def save(args, step, model, optimizer, more=None, **how):
     """The checkpoint of a step. The file .metadata is written last, so a checkpoint with it is complete."""
-    dcp.save({**state, "step": step}, checkpoint_id=folder / f"step_{step:08}", **how)
+    folder = args.work_dir / "checkpoints"
+    weights, moments = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": moments, "step": step, **(more or {})}, checkpoint_id=folder / f"step_{step:08}", **how)
     if "no_dist" in how or dist.get_rank() == 0:
-        for old in complete(folder)[:-keep]:
+        for old in complete(folder)[:-args.keep]:
             shutil.rmtree(old)
 
 
 def complete(folder):
     return sorted(path.parent for path in folder.glob("step_*/.metadata"))
+
+
+def load_newest(args, model, optimizer, more=None, **how):
+    """Returns the numbers of the newest checkpoint; None without one."""
+    checkpoints = complete(args.work_dir / "checkpoints")
+    if not checkpoints:
+        return None
+    weights, moments = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": moments, "step": 0, **(more or {})}
+    dcp.load(state, checkpoint_id=checkpoints[-1], **how)
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    return state
 
 
 def finish(file, model, loss, **more):
@@ -73,13 +87,8 @@ def with_torchrun(args):
     ddp = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = optimizer_of(ddp)
     samples = Samples(args, dist.get_world_size())
-    step, checkpoints = 0, complete(args.work_dir / "checkpoints")
-    if checkpoints:
-        weights, moments = get_state_dict(model, optimizer)
-        state = {"model": weights, "optimizer": moments, "step": 0}
-        dcp.load(state, checkpoint_id=checkpoints[-1])
-        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
-        step = state["step"]
+    state = load_newest(args, model, optimizer)
+    step = state["step"] if state else 0
     with open(args.work_dir / f"progress.{rank}", "a", buffering=1) as progress:
         while step < args.steps:
             inputs, targets = samples.of(step, rank)
@@ -90,8 +99,7 @@ def with_torchrun(args):
             step += 1
             progress.write(f"{step}\n")
             if step % args.checkpoint_every == 0:
-                weights, moments = get_state_dict(model, optimizer)
-                save(args.work_dir / "checkpoints", step, {"model": weights, "optimizer": moments}, args.keep)
+                save(args, step, model, optimizer)
     if rank == 0:
         finish(args.work_dir / "result.json", model, loss.item())
     dist.barrier()
@@ -100,6 +108,15 @@ def with_torchrun(args):
 
 def with_torchft(args):
     import torchft
+
+    class Ddp(torchft.DistributedDataParallel):
+        @staticmethod
+        def _comm_hook(manager, bucket):
+            # That of torchft 0.2.0 fails, and with it the rank, if gloo notices the loss of another rank during this wait.
+            manager.allreduce(bucket.buffer()).wait()
+            done = torch.futures.Future()
+            done.set_result(bucket.buffer())
+            return done
 
     rank = args.rank
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -115,11 +132,14 @@ def with_torchft(args):
         state_dict=lambda: {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, min_replica_size=1,
         rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port, lighthouse_addr=args.lighthouse_at,
         replica_id=f"replica_{rank}", init_sync=False, hostname="127.0.0.1")
+    state = load_newest(args, model, optimizer, {"torchft": manager.state_dict()}, no_dist=True)
+    if state:
+        manager.load_state_dict(state["torchft"])
     # A lighthouse begins with those who are there, and the others would join a training that is under way.
     (args.work_dir / f"ready.{rank}").touch()
     while len(list(args.work_dir.glob("ready.*"))) < args.ranks:
         time.sleep(0.01)
-    ddp = torchft.DistributedDataParallel(manager, model)
+    ddp = Ddp(manager, model)
     committing = torchft.Optimizer(manager, optimizer)
     samples = Samples(args, args.ranks)
     with open(args.work_dir / f"progress.{rank}", "a", buffering=1) as progress:
@@ -135,8 +155,7 @@ def with_torchft(args):
             step = manager.current_step()
             progress.write(f"{step}\n")
             if step % args.checkpoint_every == 0 and manager.participating_rank() == 0:
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "torchft": manager.state_dict()}
-                save(args.work_dir / "checkpoints", step, state, args.keep, no_dist=True)
+                save(args, step, model, optimizer, {"torchft": manager.state_dict()}, no_dist=True)
     finish(args.work_dir / f"result.{rank}.json", model, loss.item(), shares=manager.batches_committed())
     manager.shutdown()
 

@@ -10,10 +10,14 @@
 
 A small GPT, one thread for each rank, all ranks on this machine. Each way trains once undisturbed and once with losses: when
 the job has completed a certain step, a certain rank gets SIGKILL. --seed decides which, the same for all ways. torchft has no
-launcher, so this script starts its killed ranks again, at once.
+launcher, so this script starts its lost ranks again, at once.
 
-PYTHON has PyTorch; FOLDER is where `PYTHON -m pip install --target FOLDER torchft` has put torchft. A way that cannot run is left
-out, with the reason. The CSV has a row for each way; the losses are beside it, in NAME_losses.csv.
+PYTHON has PyTorch 2.11. For torchft (0.2.0), without another PyTorch:
+
+    PYTHON -m pip install --target FOLDER --no-deps torchft==0.2.0
+    PYTHON -m pip install --target FOLDER opentelemetry-exporter-otlp-proto-http
+
+A way that cannot run is left out, with the reason. The CSV has a row for each way; the losses are beside it, in NAME_losses.csv.
 """
 import argparse
 import csv
@@ -170,7 +174,7 @@ def race(args):
 
 def write_csv(file, args, what, rows):
     with open(file, "w", encoding="utf-8", newline="") as out:
-        out.write(f"# {what}, {args.steps:,} steps of a small GPT on {args.ranks} ranks, {args.losses} of which get SIGKILL, machine {args.machine}\n")
+        out.write(f"# {what}, {args.steps:,} steps of a small GPT on {args.ranks} ranks, {args.losses} times a rank gets SIGKILL, machine {args.machine}\n")
         out.write(f"# bench/recovery_race.py --ranks {args.ranks} --steps {args.steps} --losses {args.losses} --seed {args.seed} --batch {args.batch} "
                   f"--checkpoint-every {args.checkpoint_every}\n")
         writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")

@@ -5,7 +5,6 @@ files in which it notes completed steps, and step_of(line); process_of(rank); re
 """
 import json
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -146,10 +145,10 @@ class Torchrun:
 
 
 class Torchft:
-    """A lighthouse, and a process for each rank that is one replica. This class starts a killed one again."""
+    """A lighthouse, and a process for each rank that is one replica. This class starts a lost one again."""
 
     def __init__(self, args, folder):
-        self.args, self.folder, self.processes = args, folder, Processes(folder)
+        self.args, self.folder, self.processes, self.restarts = args, folder, Processes(folder), 0
         self.processes.environment["PYTHONPATH"] = os.pathsep.join([str(args.torchft), os.environ.get("PYTHONPATH", "")])
 
     def start(self):
@@ -172,10 +171,11 @@ class Torchft:
             code = process.poll()
             if code == 0:
                 return True
-            if code == -signal.SIGKILL:
+            if code is not None:
+                self.restarts += 1
+                if self.restarts > 2 * self.args.losses:  # a survivor may fail with the lost one
+                    raise self.processes.failure(code)
                 self.ranks[rank] = self.start_rank(rank)
-            elif code is not None:
-                raise self.processes.failure(code)
         return False
 
     def progress(self):
