@@ -1,15 +1,14 @@
 // What a scheduler costs: a process of its own serves many simulated workers, which register at once and then send
 // heartbeats. Each has a connection and does what a real one does; one thread plays all of them. Prints one JSON
 // object.
+#include "service_process.h"
+
 #include <lockstep/base/crypto.h>
 #include <lockstep/membership/messages.h>
 #include <lockstep/membership/service/server.h>
 #include <lockstep/net/channel.h>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -20,17 +19,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 namespace {
 
 namespace asio = boost::asio;
+namespace bench = lockstep::bench;
 namespace net = lockstep::net;
 namespace membership = lockstep::membership;
 using asio::ip::tcp;
@@ -38,54 +35,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-void allow_open_files(rlim_t count) {
-  const rlimit limit{count, count};
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) std::perror("setrlimit");
-}
-
-// The child writes its port into the pipe and serves until it is killed.
-struct Scheduler {
-  pid_t pid = -1;
-  std::uint16_t port = 0;
-};
-
-Scheduler start_scheduler(int workers) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
-  Scheduler child;
-  child.pid = ::fork();
-  if (child.pid == 0) {
-    membership::ServerOptions options;
-    options.workers = workers;
-    options.most_connections = static_cast<std::size_t>(2 * workers);
-    membership::Server server(options);
-    const std::uint16_t port = server.port();
-    if (::write(ends[1], &port, sizeof port) != sizeof port) std::_Exit(1);
-    server.run();
-    std::_Exit(0);
-  }
-  if (::read(ends[0], &child.port, sizeof child.port) != sizeof child.port) throw std::runtime_error("no port");
-  return child;
-}
-
-double cpu_seconds(pid_t pid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  std::string word;
-  for (int i = 0; i < 11; ++i) fields >> word;
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
-double peak_mb(pid_t pid) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
-  }
-  return 0;
+void serve(int workers, const bench::ReportPort& report) {
+  membership::ServerOptions options;
+  options.workers = workers;
+  options.most_connections = static_cast<std::size_t>(2 * workers);
+  membership::Server server(options);
+  report(server.port());
+  server.run();
 }
 
 struct Count {
@@ -133,15 +89,15 @@ net::Awaitable<void> be_worker(asio::io_context& context, std::uint16_t port, in
 }
 
 int measure(int workers, int beat_for) {
-  allow_open_files(static_cast<rlim_t>(2 * workers + 100));
-  const Scheduler server = start_scheduler(workers);
+  bench::allow_many_descriptors();
+  const auto server = bench::start_service([&](const bench::ReportPort& report) { serve(workers, report); });
   asio::io_context context(1);
   Count count;
   const auto start = Clock::now();
   for (int i = 0; i < workers; ++i) asio::co_spawn(context, be_worker(context, server.port, i, count), asio::detached);
   while (count.seated < workers && count.first_error.empty()) context.run_one();
   const double registered = seconds_since(start);
-  const double cpu = cpu_seconds(server.pid);
+  const double cpu = bench::cpu_seconds(server.pid);
   const auto beating = Clock::now();
   const int before = count.beats;
   context.run_for(std::chrono::seconds(beat_for));
@@ -150,12 +106,11 @@ int measure(int workers, int beat_for) {
                                          {"register_s", registered},
                                          {"register_cpu_s", cpu},
                                          {"beats_per_s", (count.beats - before) / wall},
-                                         {"heartbeat_cores", (cpu_seconds(server.pid) - cpu) / wall},
-                                         {"peak_mb", peak_mb(server.pid)},
+                                         {"heartbeat_cores", (bench::cpu_seconds(server.pid) - cpu) / wall},
+                                         {"peak_mb", bench::memory_mb(server.pid, "VmHWM:")},
                                          {"first_error", count.first_error}};
   fmt::print("{}\n", result.dump(2));
-  ::kill(server.pid, SIGKILL);
-  ::waitpid(server.pid, nullptr, 0);
+  bench::end_service(server);
   return count.first_error.empty() ? 0 : 1;
 }
 

@@ -31,6 +31,7 @@ constexpr std::uint64_t kWake = 0;  // ids of epoll events: kWake, then the list
 constexpr std::size_t kReadAtOnce = 64 << 10;
 using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
+constexpr std::size_t kKeptToSend = 16 << 10;  // bytes of an empty buffer that are kept for the next answer
 constexpr std::size_t kMostInVain = 4096;  // accepted bytes from a refused client; our own clients had fewer in transit
 constexpr milliseconds kPauseWithoutDescriptors(200);
 
@@ -356,6 +357,8 @@ void ServerLoop::flush(Peer& peer, Id id) {
     sent += static_cast<std::size_t>(count);
   }
   peer.out.erase(0, sent);
+  // Thousands of ranks read the list of all ranks once, which has hundreds of kilobytes.
+  if (peer.out.empty() && peer.out.capacity() > kKeptToSend) peer.out.shrink_to_fit();
   watch_to_send(peer, id, !peer.out.empty() || stream_waits);
 }
 
