@@ -225,18 +225,13 @@ std::string host_of_store(const World& world, const std::string& host, milliseco
   }
 }
 
-// Whether the launcher has named its store as Lockstep's.
-bool is_own_store_of_launcher(const World& world) {
-  return world.evidence.find("LOCKSTEP_STORE=") != std::string::npos;
-}
-
-// A connection to the store. A store of torchrun is c10d's, which closes the connection after our first message. A busy
-// store of Lockstep does that, too, to the oldest connections whose handshake is not complete: then the caller retries.
+// A connection to the store. A store of the launcher may be c10d's, which closes the connection after our first
+// message.
 StorePtr join_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
   try {
     return join_own_store({host, port, credentials_of(world)}, timeout);
   } catch (const store::NoWord&) {
-    if (!world.store_is_external || is_own_store_of_launcher(world)) throw;
+    if (!world.store_is_external) throw;
   }
   if (world.tls && world.local_size != world.size) {
     fail(ErrorKind::unsupported, "connect",
