@@ -130,6 +130,17 @@ std::string describe_made(const std::vector<Side>& sides, std::uint64_t number) 
   return text;
 }
 
+/// The longest time since a call began that is not complete.
+Time::duration longest_wait(const std::vector<Side>& sides) {
+  Time::duration longest{0};
+  for (const auto& side : sides) {
+    for (const auto& [number, call] : side.calls) {
+      if (!call->completed) longest = std::max(longest, side.rank->until - call->asked);
+    }
+  }
+  return longest;
+}
+
 std::string describe_group(const std::string& group, const std::vector<Side>& sides) {
   if (sides.size() < 2) return "";
   if (const auto number = first_mismatch(sides)) return describe_mismatch(group, sides, *number);
@@ -190,7 +201,7 @@ std::vector<GroupCalls> newest_calls(const std::vector<GroupCalls>& groups, std:
   return kept;
 }
 
-std::string compare_calls(std::span<const RankCalls> ranks) {
+std::string compare_calls(std::span<const RankCalls> ranks, std::chrono::milliseconds least_wait) {
   std::vector<std::string> groups;  // in the order in which they were made
   for (const auto& rank : ranks) {
     for (const auto& each : rank.groups) {
@@ -200,7 +211,10 @@ std::string compare_calls(std::span<const RankCalls> ranks) {
     }
   }
   std::string text;
-  for (const auto& group : groups) text += describe_group(group, sides_of(ranks, group));
+  for (const auto& group : groups) {
+    const auto sides = sides_of(ranks, group);
+    if (longest_wait(sides) >= least_wait) text += describe_group(group, sides);
+  }
   return text;
 }
 

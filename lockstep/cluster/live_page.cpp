@@ -33,7 +33,10 @@ dashboard::JobDescription describe_job(const LaunchOptions& options, bool shares
   dashboard::JobDescription job;
   const auto& command = options.program.command;
   job.name = options.run_id.empty() ? std::filesystem::path(command.front()).filename().string() : options.run_id;
-  job.program = cut_text(fmt::format("{}", fmt::join(command, " ")), kLongestProgram);
+  // As it is typed: the path of the program is found by the launcher.
+  auto words = command;
+  words.front() = std::filesystem::path(words.front()).filename().string();
+  job.program = cut_text(fmt::format("{}", fmt::join(words, " ")), kLongestProgram);
   job.version = version();
   job.host = host_name().value_or("localhost");
   job.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

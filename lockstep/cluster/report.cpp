@@ -16,6 +16,8 @@ namespace {
 
 /// The number of further failed ranks in a report, limited because a screen is small.
 constexpr std::size_t kMostOthers = 64;
+/// A rank that was in a call for so long when the user ended the job may have waited for one that hangs.
+constexpr std::chrono::milliseconds kHangs(3000);
 
 /// The last lines of programs that leave no note, such as Python's, when another rank has ended.
 bool says_it_lost_a_peer(const RankEnd& end) {
@@ -77,16 +79,17 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
   return text + "\n";
 }
 
-/// The first calls that not all ranks have made, as far as their pages are known; with times before the end of `first`.
-std::string describe_calls(std::span<const RankEnd> ends, const RankEnd& first) {
+/// The first calls that not all ranks have made, as far as their pages are known, at the time `at` after the start.
+std::string describe_calls(std::span<const RankEnd> ends, std::chrono::milliseconds at,
+                           std::chrono::milliseconds least_wait = {}) {
   std::vector<RankCalls> ranks;
   for (const auto& end : ends) {
     if (!end.calls) continue;
     ranks.push_back(*end.calls);
     ranks.back().rank = end.rank;
-    ranks.back().until -= end.after - first.after;
+    ranks.back().until -= end.after - at;
   }
-  const auto text = compare_calls(ranks);
+  const auto text = compare_calls(ranks, least_wait);
   if (text.empty()) return "";
   return fmt::format("  calls: {}\n", indented(std::string_view(text).substr(0, text.size() - 1), "         "));
 }
@@ -106,14 +109,17 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
     ++told;
   }
   if (told < ends.size()) text += fmt::format("  and {} more ranks\n", ends.size() - told);
-  return text + describe_calls(ends, end);
+  return text + describe_calls(ends, end.after);
 }
 
 std::string describe_interrupted_job(std::span<const RankEnd> ends, int signal) {
   std::string text = fmt::format("lockstep run: ended by {}; {} rank{} ended:\n", signal_name(signal), ends.size(),
                                  ends.size() == 1 ? "" : "s");
   for (const RankEnd& end : ends) text += describe_other(end, nullptr);
-  return text;
+  if (ends.empty()) return text;
+  // Ranks that compute are at different calls for moments; users end a job that hangs.
+  const auto first = std::ranges::min(ends, {}, &RankEnd::after).after;
+  return text + describe_calls(ends, first, kHangs);
 }
 
 int code_of_interrupted(std::span<const RankEnd> ends, int signal) {

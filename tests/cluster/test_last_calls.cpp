@@ -45,6 +45,14 @@ TEST(LastCalls, NameTheFirstCallThatSomeRanksLack) {
             "24.5 s before\n");
 }
 
+TEST(LastCalls, OfRanksThatHaveNotWaitedLongAreLeftOut) {
+  const std::vector ranks = {rank(0, {{"world", {call("all_reduce", 40, 95s), call("all_reduce", 41, 98s, false)}}}),
+                             rank(1, {{"world", {call("all_reduce", 40, 95s)}}})};
+  EXPECT_NE(compare_calls(ranks), "");
+  EXPECT_NE(compare_calls(ranks, 2s), "");
+  EXPECT_EQ(compare_calls(ranks, 2001ms), "");
+}
+
 TEST(LastCalls, AreComparedInEachGroupAndNameWhereTheOthersAre) {
   const std::vector<RankCalls> ranks = {
       rank(0, {{"world", {call("all_reduce", 7, 50s)}}, {"world/1", {call("broadcast", 1, 60s, false)}}}),

@@ -326,6 +326,33 @@ TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
   EXPECT_EQ(judge(own, SIGTERM).exit_code, 75);
 }
 
+/// What a rank leaves that was in this call of the group world since `waited` when it ended.
+RankCalls calls_of(std::uint64_t number, std::chrono::milliseconds waited) {
+  const RankCalls::Time end(std::chrono::hours(1));
+  return {.rank = 0,
+          .groups = {{"world", {{.op = "barrier", .number = number, .asked = end - waited, .begun = end - waited}}}},
+          .until = end};
+}
+
+TEST(Judge, TheReportEndsWithTheCallThatARankLacks) {
+  std::vector<RankEnd> ends = {end_of(0, {1, 0}, 500), end_of(1, {0, SIGKILL}, 9500, SIGKILL)};
+  ends[0].calls = calls_of(8, 4s);
+  ends[1].calls = calls_of(7, 20s);
+  // Its end was 9 s later, and times are those of the first failure.
+  EXPECT_THAT(judge(ends, std::nullopt).report,
+              testing::EndsWith("  calls: group \"world\": not all ranks have made barrier 8\n"
+                                "           rank 0 is in it, since 4.0 s\n"
+                                "           rank 1 has not made it; it is in barrier 7, since 11.0 s\n"));
+  // A user ends a job that hangs, or one that computes.
+  ends = {end_of(0, {0, SIGINT}, 500, SIGINT), end_of(1, {0, SIGINT}, 500, SIGINT)};
+  ends[0].calls = calls_of(8, 4s);
+  ends[1].calls = calls_of(7, 4s);
+  EXPECT_THAT(judge(ends, SIGINT).report, HasSubstr("not all ranks have made barrier 8"));
+  ends[0].calls = calls_of(8, 1s);
+  ends[1].calls = calls_of(7, 1s);
+  EXPECT_THAT(judge(ends, SIGINT).report, Not(HasSubstr("calls:")));
+}
+
 // ---- environment, counts, files
 
 TEST(RankEnvironment, AVirtualLocalRankIsTheFirstOfOneDevice) {
