@@ -32,6 +32,9 @@ std::string names_of(const std::vector<int>& ranks) {
                      rest == 0 ? "" : fmt::format(" and {} more", rest));
 }
 
+/// The first letters of metrics of evaluations, in TrainingProgress.
+constexpr std::string_view kOfEvaluations = "eval_";
+
 std::string at_step(const std::optional<std::int64_t>& step) { return step ? fmt::format(" at step {}", *step) : ""; }
 
 // ---- processes
@@ -217,6 +220,7 @@ void begin_generation(JobView& view) {
 void tell_of_saves(JobView& view, const JobFacts& facts) {
   std::optional<std::int64_t> saved;
   double evaluated = 0;
+  std::optional<std::int64_t> evaluated_step;
   bool evaluates = false;
   for (const auto& rank : facts.ranks) {
     const auto& training = rank.training;
@@ -224,6 +228,9 @@ void tell_of_saves(JobView& view, const JobFacts& facts) {
     const auto& spent = training.times[static_cast<std::size_t>(TimePart::evaluate)];
     evaluated = std::max(evaluated, std::chrono::duration<double>(spent).count());
     evaluates = evaluates || training.doing == TimePart::evaluate;
+    for (const auto& metric : training.metrics) {
+      if (metric.name.starts_with(kOfEvaluations)) evaluated_step = std::max(evaluated_step.value_or(0), metric.step);
+    }
   }
   if (saved && saved != view.saved_step) {
     // A resumed run begins with the step of an earlier one's checkpoint.
@@ -234,7 +241,8 @@ void tell_of_saves(JobView& view, const JobFacts& facts) {
   // Reports of times come after the step, so that a short evaluation between two looks is seen as well.
   const bool more = evaluated > view.evaluated.value_or(0) && view.evaluated;
   if ((evaluates || more) && !view.evaluating) {
-    add_event(view, "evaluation", std::nullopt, fmt::format("an evaluation{}", at_step(view.progress.step)));
+    const auto step = evaluates || !evaluated_step ? view.progress.step : evaluated_step;
+    add_event(view, "evaluation", std::nullopt, fmt::format("an evaluation{}", at_step(step)));
   }
   view.evaluating = evaluates || more;
   view.evaluated = std::max(evaluated, view.evaluated.value_or(0));

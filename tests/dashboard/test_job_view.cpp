@@ -239,8 +239,9 @@ TEST(JobView, TellsOfSavesEvaluationsAndDecisions) {
   EXPECT_THAT(job.news(), IsEmpty());
   // One between two looks.
   job.rank(0).training.times[static_cast<std::size_t>(TimePart::evaluate)] = 2s;
+  job.rank(0).training.metrics = {{"loss", 41, 0.5}, {"eval_loss", 40, 0.6}};
   job.look_after(1);
-  EXPECT_THAT(job.news(), ElementsAre("evaluation: an evaluation at step 41"));
+  EXPECT_THAT(job.news(), ElementsAre("evaluation: an evaluation at step 40"));
 }
 
 TEST(JobView, ShowsTheCallInWhichARankIs) {
