@@ -148,8 +148,8 @@ def describe(loss, seen, until):
     loss.regained_s = next((when for when, step in after if when >= loss.resumed_s and step > newest), until)
 
 
-def race(args):
-    """A row for each way, and the losses of each."""
+def race(args, keep):
+    """A row for each way, and the losses of each; `keep` gets them after each way, as the whole takes half an hour."""
     rows, all_losses = [], []
     for way in args.ways:
         reason = why_not(args, way)
@@ -169,6 +169,7 @@ def race(args):
                      "weights of the undisturbed run": "yes" if results[True]["params_sha256"] == results[False]["params_sha256"] else "no"})
         all_losses += [{"way": way, "rank": loss.rank, "step": loss.step, "killed s": f"{loss.killed_s:.2f}", "resumed s": f"{loss.resumed_s:.2f}",
                         "regained s": f"{loss.regained_s:.2f}", "repeated steps": loss.repeated} for loss in losses]
+        keep(rows, all_losses)
     return rows, all_losses
 
 
@@ -180,6 +181,14 @@ def write_csv(file, args, what, rows):
         writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def write_files(args, rows, losses):
+    if not args.csv:
+        return
+    write_csv(args.csv, args, "four ways to recover", rows)
+    if losses:
+        write_csv(args.csv.with_stem(args.csv.stem + "_losses"), args, "each loss in four ways to recover", losses)
 
 
 def print_table(rows):
@@ -215,15 +224,12 @@ def main():
     args.build, args.python, args.torchft = args.build.resolve(), Path(os.path.abspath(args.python)), args.torchft.resolve()
     with tempfile.TemporaryDirectory(prefix="recovery-race-") as folder:
         args.text = text_in(Path(folder))
-        rows, losses = race(args)
+        rows, losses = race(args, lambda *seen: write_files(args, *seen))
     if not rows:
         sys.exit("no way can run here")
     print_table(rows)
     if losses:
         print_table(losses)
-    if args.csv:
-        write_csv(args.csv, args, "four ways to recover", rows)
-        write_csv(args.csv.with_stem(args.csv.stem + "_losses"), args, "each loss in four ways to recover", losses)
 
 
 if __name__ == "__main__":
