@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -18,5 +19,8 @@ std::string_view kind_of_file(std::string_view begin);
 
 /// "host:port", and "[::1]:port" for an IPv6 address.
 std::string host_and_port(std::string_view host, std::uint16_t port);
+
+/// "rank 2", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
+std::string names_of_ranks(const std::vector<int>& ranks);
 
 }  // namespace lockstep

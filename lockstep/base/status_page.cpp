@@ -106,7 +106,7 @@ static_assert(sizeof(Ring) % kMapPage == 0);
 
 struct Head {
   Number magic{0};    ///< kMagic once the rest is initialized
-  Number process{0};  ///< whose page it is
+  Number process{0};  ///< this_process() of its writer
   Integer rank{kNone};
   Integer step{kNone};
   Integer backwards{0};
@@ -506,9 +506,10 @@ std::optional<RankProgress> read_status_page(const std::filesystem::path& file, 
   return copy ? std::optional(progress_in(copy.page(), copy.rings(), until)) : std::nullopt;
 }
 
-TrainingProgress read_training(const std::filesystem::path& file) {
+std::optional<PageContent> read_page(const std::filesystem::path& file, StatusPage::Time until) {
   const PageCopy copy(file);
-  return copy ? training_in(copy.page().head) : TrainingProgress{};
+  if (!copy) return std::nullopt;
+  return PageContent{progress_in(copy.page(), copy.rings(), until), training_in(copy.page().head)};
 }
 
 std::optional<RankCalls> read_calls(const std::filesystem::path& file, StatusPage::Time until) {

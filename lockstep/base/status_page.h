@@ -203,8 +203,16 @@ class StatusPage {
 /// `until`.
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
 
-/// What the training program in `file` reported; empty when there is no page.
-TrainingProgress read_training(const std::filesystem::path& file);
+/// A page without its calls.
+struct PageContent {
+  RankProgress progress;
+  TrainingProgress training;
+
+  bool operator==(const PageContent&) const = default;
+};
+
+/// The same, and what the training program reported, by one read of the file.
+std::optional<PageContent> read_page(const std::filesystem::path& file, StatusPage::Time until);
 
 /// The calls in `file`, as they are now, with `until` for the reader; nullopt when there is no page.
 std::optional<RankCalls> read_calls(const std::filesystem::path& file, StatusPage::Time until);

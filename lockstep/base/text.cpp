@@ -4,6 +4,7 @@
 #include <lockstep/base/text.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -116,6 +117,14 @@ std::string_view kind_of_file(std::string_view begin) {
 std::string host_and_port(std::string_view host, std::uint16_t port) {
   const bool is_v6 = host.find(':') != std::string_view::npos;
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string names_of_ranks(const std::vector<int>& ranks) {
+  constexpr std::ptrdiff_t kNamed = 8;
+  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min(std::ssize(ranks), kNamed));
+  const auto rest = ranks.size() - named.size();
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
+                     rest == 0 ? "" : fmt::format(" and {} more", rest));
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // The comparison of ranks' last calls by their numbers in each group, as text; and the reader of a folder of logs.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/last_calls.h>
 
 #include <fmt/format.h>
@@ -104,7 +105,7 @@ std::string describe_mismatch(const std::string& group, const std::vector<Side>&
     if (const auto* call = side.call(number)) by_call[describe(*call)].push_back(side.rank->rank);
   }
   auto text = fmt::format("{}: call {} is not the same on all ranks\n", named(group), number);
-  for (const auto& [call, ranks] : by_call) text += fmt::format("  {}: {}\n", names_of(ranks), call);
+  for (const auto& [call, ranks] : by_call) text += fmt::format("  {}: {}\n", names_of_ranks(ranks), call);
   return text;
 }
 
@@ -123,10 +124,11 @@ std::string describe_made(const std::vector<Side>& sides, std::uint64_t number) 
   }
   std::string text;
   const auto is = [](const auto& ranks) { return ranks.size() == 1 ? "is" : "are"; };
-  if (!inside.empty()) text += fmt::format("  {} {} in it, since {:.1f} s\n", names_of(inside), is(inside), longest);
+  if (!inside.empty())
+    text += fmt::format("  {} {} in it, since {:.1f} s\n", names_of_ranks(inside), is(inside), longest);
   const auto has = [](const auto& ranks) { return ranks.size() == 1 ? "has" : "have"; };
-  if (!complete.empty()) text += fmt::format("  {} {} completed it\n", names_of(complete), has(complete));
-  if (!further.empty()) text += fmt::format("  {} {} made it, and later ones\n", names_of(further), has(further));
+  if (!complete.empty()) text += fmt::format("  {} {} completed it\n", names_of_ranks(complete), has(complete));
+  if (!further.empty()) text += fmt::format("  {} {} made it, and later ones\n", names_of_ranks(further), has(further));
   return text;
 }
 
@@ -180,13 +182,6 @@ std::filesystem::path attempt_of(std::filesystem::path page) {
 }
 
 }  // namespace
-
-std::string names_of(const std::vector<int>& ranks) {
-  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
-  const auto rest = ranks.size() - named.size();
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
-                     rest == 0 ? "" : fmt::format(" and {} more", rest));
-}
 
 std::vector<GroupCalls> newest_calls(const std::vector<GroupCalls>& groups, std::size_t most, std::size_t most_groups) {
   std::vector<GroupCalls> kept;

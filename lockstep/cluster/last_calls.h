@@ -12,9 +12,6 @@
 
 namespace lockstep::cluster {
 
-/// "rank 2", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
-std::string names_of(const std::vector<int>& ranks);
-
 /// The last `most` calls of each of the `most_groups` groups with the newest calls, for messages between launchers.
 std::vector<GroupCalls> newest_calls(const std::vector<GroupCalls>& groups, std::size_t most, std::size_t most_groups);
 

@@ -1,8 +1,8 @@
 // The launcher's poll loop over ranks: output, ends, signals, helpers, replacements in place, and strays at the end.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/this_host.h>
-#include <lockstep/cluster/last_calls.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
@@ -398,7 +398,7 @@ void Supervisor::tell_who_is_slow() {
   consoles_.err.append(fmt::format(
       "lockstep run: waiting for {} to end, after {} {} s ago; they are killed in {} s (--grace), or at the next "
       "signal\n",
-      names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
+      names_of_ranks(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
   // Other ranks failed, perhaps because these hang. A rank that ends on request may be saving its work.
   if (!failed_) return;
   for (LocalRank& rank : ranks_) {

@@ -26,8 +26,10 @@ std::optional<std::uint64_t> resident_bytes(std::int64_t pid) {
 RankFacts look_at(RankProcess process) {
   RankFacts facts;
   if (!process.status_file.empty()) {
-    facts.progress = read_status_page(process.status_file, std::chrono::steady_clock::now());
-    facts.training = read_training(process.status_file);
+    if (auto page = read_page(process.status_file, std::chrono::steady_clock::now())) {
+      facts.progress = std::move(page->progress);
+      facts.training = std::move(page->training);
+    }
   }
   if (process.state == ProcessState::running) facts.memory = resident_bytes(process.pid);
   facts.process = std::move(process);

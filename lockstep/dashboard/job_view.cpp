@@ -1,10 +1,10 @@
 // From one look at a job to the next: rows of ranks, events of losses, returns, saves and evaluations, curves, and the
 // progress as a whole.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/dashboard/job_view.h>
 #include <lockstep/dashboard/slow_ranks.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -17,20 +17,12 @@ namespace {
 // A program without a status page is not one of Lockstep's; nothing shows when it begins to compute.
 constexpr double kStartWithoutPage = 30;
 constexpr std::size_t kMarks = 16;
-constexpr std::size_t kNamedRanks = 8;
 constexpr std::size_t kLongestText = 500;
 
 void add_event(JobView& view, std::string kind, std::optional<int> rank, std::string text) {
   if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
   view.events.push_back({++view.events_so_far, view.now, std::move(kind), rank, std::move(text)});
   if (view.events.size() > kMostEvents) view.events.pop_front();
-}
-
-std::string names_of(const std::vector<int>& ranks) {
-  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
-  const auto rest = ranks.size() - named.size();
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
-                     rest == 0 ? "" : fmt::format(" and {} more", rest));
 }
 
 /// The first letters of metrics of evaluations, in TrainingProgress.
@@ -182,7 +174,7 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
   }
   for (const auto& [how, ranks] : ended) {
     add_event(view, "end", std::nullopt,
-              fmt::format("{} ended{}", names_of(ranks), how.empty() ? " well" : ": " + how));
+              fmt::format("{} ended{}", names_of_ranks(ranks), how.empty() ? " well" : ": " + how));
   }
 }
 

@@ -40,8 +40,7 @@ std::string hash_of(std::string_view text) {
 std::string policy(std::string_view connections) {
   return fmt::format(
       "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; connect-src {}; base-uri 'none'; "
-      "form-action "
-      "'none'",
+      "form-action 'none'",
       hash_of(kPageStyle), hash_of(kPageScript), connections);
 }
 

@@ -161,17 +161,17 @@ TEST_F(StatusPages, ReportsWhatATrainingProgramSaysOfItself) {
   training.times[static_cast<std::size_t>(TimePart::compute)] = 3s;
   page.report(training);
   training.metrics[1].name.resize(63);
-  EXPECT_EQ(read_training(path()), training);
+  EXPECT_EQ(read_page(path(), {})->training, training);
   training = {.samples = 7000, .doing = {}, .metrics = {{"loss", 61, 0.125}}, .work_dir = "/another"};
   page.report(training);
-  const auto seen = read_training(path());
+  const auto seen = read_page(path(), {})->training;
   EXPECT_EQ(seen.total_steps, std::nullopt);
   EXPECT_EQ(seen.metrics[0], (MetricValue{"loss", 61, 0.125}));
   EXPECT_EQ(seen.work_dir, "/runs/a") << "it does not change";
-  EXPECT_EQ(read_training("/no/such/file"), TrainingProgress{});
+  EXPECT_EQ(read_page("/no/such/file", {}), std::nullopt);
   training.metrics.assign(40, {"m", 1, 1.0});
   page.report(training);
-  EXPECT_EQ(read_training(path()).metrics.size(), 16U);
+  EXPECT_EQ(read_page(path(), {})->training.metrics.size(), 16U);
 }
 
 TEST_F(StatusPages, StaysAsItWasWhenItsProcessIsKilled) {

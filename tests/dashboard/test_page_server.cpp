@@ -313,7 +313,7 @@ TEST_F(Pages, DropsABrowserThatDoesNotRead) {
 TEST_F(Pages, TellsAllPagesOfTheEndAndCloses) {
   start();
   TrainingProgress training;
-  training.work_dir = "/a/work/dir";
+  training.work_dir = "/runs/a";
   status().report(training);
   server().report(report({"</script>"}));
   Browser browser = open();
@@ -326,7 +326,7 @@ TEST_F(Pages, TellsAllPagesOfTheEndAndCloses) {
   EXPECT_EQ(update["job"]["state"], "ended");
   EXPECT_EQ(update["job"]["exit_code"], 1);
   EXPECT_EQ(browser.receive(), "");
-  EXPECT_EQ(ended.work_dir, "/a/work/dir");
+  EXPECT_EQ(ended.work_dir, "/runs/a");
   EXPECT_THAT(ended.html, AllOf(HasSubstr("rank 1 failed first"), HasSubstr("\\u003c/script>")));
   EXPECT_TRUE(test::is_closed(old_port));
 }
