@@ -7,6 +7,7 @@
 //   NAME/met            the hellos of all ranks, "-" for a rank that is missing, by rank 0
 //   NAME/left           the number of ranks that have left
 #include <lockstep/base/error.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/meet/stores.h>
 
@@ -43,8 +44,8 @@ namespace fs = std::filesystem;
 
 /// A rank holds the lock while it writes, because it writes a record in several pieces. No descriptor: the file does
 /// not exist, because the last rank of another job may remove it at any time.
-UniqueFd open_locked(const fs::path& path, int operation) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+UniqueFd open_locked(const fs::path& path, int mode, int operation) {
+  UniqueFd fd(::open(path.c_str(), mode | O_CLOEXEC));
   if (!fd && errno != ENOENT) fail_to_read(path);
   while (fd && ::flock(fd.get(), operation) != 0 && errno == EINTR) {
   }
@@ -89,7 +90,7 @@ bool read_records(std::string_view content, const std::function<void(std::string
 }
 
 bool is_store(const fs::path& path) {
-  const auto fd = open_locked(path, LOCK_SH);
+  const auto fd = open_locked(path, O_RDONLY, LOCK_SH);
   return !fd || read_records(read_all(fd, path), [](auto, auto) {});
 }
 
@@ -109,24 +110,46 @@ void require_store_file(const fs::path& path) {
        path.string());
 }
 
-/// Removes the file, unless `key` has a value other than `value`. No process can write another value in between.
-void remove_store_file(const fs::path& path, const std::string& key, const std::string& value) {
-  const auto fd = open_locked(path, LOCK_EX);
-  if (!fd) return;
-  std::string found;
-  const auto content = read_all(fd, path);
-  read_records(content, [&](std::string_view name, std::string_view text) {
-    if (name.size() == key.size() + 1 && name.ends_with(key)) found = text;  // c10d prefixes users' keys with a letter
-  });
-  std::error_code ignored;
-  if (found == value) fs::remove(path, ignored);
-}
-
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kCurrent = "current";
 constexpr auto kAbsent = "-";
 constexpr auto kPause = std::chrono::milliseconds(5);
+
+void put_block(std::string& record, std::string_view block) {
+  const auto length = static_cast<std::uint32_t>(block.size());
+  record.append(reinterpret_cast<const char*>(&length), sizeof length);
+  record += block;
+}
+
+/// Counts this rank among those that have left the rendezvous `name` of `size` ranks; the last one removes the file,
+/// unless another rendezvous has begun in it. For a process whose FileStores of this file are destroyed: their
+/// destructors write, and would make a removed file again.
+void leave_file(const fs::path& path, const std::string& name, int size) {
+  const auto fd = open_locked(path, O_RDWR | O_APPEND, LOCK_EX);
+  if (!fd) return;
+  const auto key = name + "/left";
+  std::string current;
+  std::int64_t left = 0;
+  const auto content = read_all(fd, path);
+  read_records(content, [&](std::string_view words, std::string_view value) {
+    if (words.empty()) return;
+    words.remove_prefix(1);  // c10d prefixes users' keys with a letter
+    if (words == kCurrent) current = value;
+    if (words == key) left = parse_integer(value).value_or(0);
+  });
+  if (current != name) return;
+  std::error_code ignored;
+  if (++left >= size) {
+    fs::remove(path, ignored);
+    return;
+  }
+  std::string record;
+  put_block(record, "/" + key);
+  put_block(record, std::to_string(left));
+  // A record that is cut short is like one of a killed rank: the file stays, and the next job replaces it.
+  [[maybe_unused]] const auto written = ::write(fd.get(), record.data(), record.size());
+}
 
 std::string random_text() {
   std::random_device random;
@@ -167,7 +190,8 @@ class FileRendezvous {
   /// The name of the rendezvous, once all ranks have arrived.
   std::string meet() { return rank_ == 0 ? hold() : find_it(); }
 
-  const StorePtr& store() const { return store_; }
+  /// After `meet`.
+  StorePtr take_store() { return std::move(store_); }
 
  private:
   void open() {
@@ -199,7 +223,7 @@ class FileRendezvous {
   }
 
   // The last rank of the previous rendezvous may be removing the file, and data that is written to a removed file is
-  // lost. A file that remains names this rendezvous, and is not removed any more: see remove_store_file.
+  // lost. A file that remains names this rendezvous, and is not removed any more: see leave_file.
   void begin(const std::string& name) {
     do {
       open();
@@ -305,21 +329,19 @@ class FileRendezvous {
 class RendezvousStore : public c10d::PrefixStore {
  public:
   RendezvousStore(const std::string& name, StorePtr file, std::string path, int size)
-      : c10d::PrefixStore(name, file), file_(std::move(file)), path_(std::move(path)), name_(name), size_(size) {}
+      : c10d::PrefixStore(name, std::move(file)), path_(std::move(path)), name_(name), size_(size) {}
   RendezvousStore(const RendezvousStore&) = delete;
   RendezvousStore& operator=(const RendezvousStore&) = delete;
   ~RendezvousStore() override {
-    std::error_code ignored;
+    store_.reset();  // the FileStore, before this rank leaves
     try {
-      if (!std::filesystem::exists(path_, ignored)) return;  // a FileStore would wait for it
-      if (file_->add(name_ + "/left", 1) == size_) remove_store_file(path_, kCurrent, name_);
+      leave_file(path_, name_, size_);
     } catch (const std::exception&) {
       // The file stays; this does not disturb the next job.
     }
   }
 
  private:
-  StorePtr file_;
   std::string path_;
   std::string name_;
   int size_;
@@ -333,7 +355,7 @@ OpenedStore meet_in_file(const World& world, std::chrono::milliseconds timeout) 
   const std::string name = rendezvous.meet();
   OpenedStore opened;
   opened.where = world.store_path;
-  opened.store = c10::make_intrusive<RendezvousStore>(name, rendezvous.store(), world.store_path, world.size);
+  opened.store = c10::make_intrusive<RendezvousStore>(name, rendezvous.take_store(), world.store_path, world.size);
   return opened;
 }
 
