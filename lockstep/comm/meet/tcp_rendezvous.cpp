@@ -187,15 +187,6 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
        seconds_in(timeout), why, advice);
 }
 
-// Connections that do not fit into the kernel's queue (net.core.somaxconn, 4,096 by default; a rank needs up to three)
-// are retried after whole seconds.
-void take_turns(const World& world, milliseconds timeout) {
-  constexpr int kAtOnce = 1000;
-  if (world.size <= kAtOnce) return;
-  const std::chrono::microseconds longest = timeout / 4;
-  std::this_thread::sleep_for(std::min(world.rank * std::chrono::microseconds(500), longest));
-}
-
 constexpr auto kNotLeft = "it belongs to an earlier rendezvous, which rank 0 has not left yet";
 
 [[noreturn]] void fail_beside_earlier(const std::string& where, const StoreWait& wait) {
@@ -265,7 +256,6 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
                          const std::function<void()>& give_up) {
   const auto where = fmt::format("{}:{}", host, port);
   const auto there = host_of_store(world, host, timeout);
-  take_turns(world, timeout);
   if (give_up) give_up();
   StoreWait wait(world, fmt::format("the store at {}", where), timeout);
   const auto tell = [&](seconds, const std::string& reason) { wait.tell(reason); };
