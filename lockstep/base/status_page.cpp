@@ -493,8 +493,9 @@ void StatusPage::report(const TrainingProgress& training) noexcept {
   }
 }
 
-RankProgress StatusPage::progress(Time until) const {
-  return mapping_ ? progress_in(*mapping_->page, kNamedGroups + 1, until) : RankProgress{};
+PageContent StatusPage::content(Time until) const {
+  if (!mapping_) return {};
+  return {progress_in(*mapping_->page, kNamedGroups + 1, until), training_in(mapping_->page->head)};
 }
 
 std::vector<GroupCalls> StatusPage::calls() const {

@@ -133,6 +133,14 @@ struct RankProgress {
   bool operator==(const RankProgress&) const = default;
 };
 
+/// A page without its calls.
+struct PageContent {
+  RankProgress progress;
+  TrainingProgress training;
+
+  bool operator==(const PageContent&) const = default;
+};
+
 /// The writer's side of a page. Thread-safe, except open and name_group; one thread at a time makes calls of one group.
 /// Movable.
 class StatusPage {
@@ -188,7 +196,7 @@ class StatusPage {
   void report(const TrainingProgress& training) noexcept;
 
   /// The content of the page. `since_begun` is the time from the last call to `until`.
-  RankProgress progress(Time until) const;
+  PageContent content(Time until) const;
   std::vector<GroupCalls> calls() const;
 
  private:
@@ -202,14 +210,6 @@ class StatusPage {
 /// The content of the page in `file`; nullopt when there is no page. `since_begun` is the time from the last call to
 /// `until`.
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
-
-/// A page without its calls.
-struct PageContent {
-  RankProgress progress;
-  TrainingProgress training;
-
-  bool operator==(const PageContent&) const = default;
-};
 
 /// The same, and what the training program reported, by one read of the file.
 std::optional<PageContent> read_page(const std::filesystem::path& file, StatusPage::Time until);

@@ -1,8 +1,11 @@
 // The host name, a host identity made of the boot id and the network and user namespaces (or LOCKSTEP_HOST_ID), the
-// CPUs in the affinity mask, and the controlling terminal.
+// resident memory in /proc, the CPUs in the affinity mask, and the controlling terminal.
 #include <lockstep/base/environment.h>
+#include <lockstep/base/files.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <termios.h>
@@ -10,6 +13,7 @@
 
 #include <array>
 #include <fstream>
+#include <string_view>
 
 namespace lockstep {
 
@@ -37,6 +41,16 @@ std::string host_identity() {
   if (auto given = given_host_identity(); !given.empty()) return given;
   const auto of = [](const char* file) { return namespace_id(file).value_or("none"); };
   return boot_id() + "/" + of("/proc/self/ns/net") + "/" + of("/proc/self/ns/user");
+}
+
+// The second number of /proc/PID/statm counts resident pages.
+std::optional<std::uint64_t> resident_bytes(std::int64_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/statm", pid));
+  if (!text) return std::nullopt;
+  const auto begin = text->find(' ') + 1;
+  const auto pages = parse_integer(std::string_view(*text).substr(begin, text->find(' ', begin) - begin));
+  if (begin == 0 || !pages || *pages <= 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 int usable_cpus() {

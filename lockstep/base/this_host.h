@@ -1,9 +1,10 @@
-// The name and the identity of this machine, and what of it this process has: its CPUs, and the terminal of its
-// session.
+// The name and the identity of this machine, and what of it a process has: its memory, its CPUs, and the terminal of
+// its session.
 #pragma once
 
 #include <lockstep/base/environment.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,9 @@ std::string given_host_identity();
 /// socket whose name belongs to the network namespace, and whose ends must be of one user; containers that differ only
 /// in their IPC, mount or PID namespaces can share memory.
 std::string host_identity();
+
+/// The resident memory of a process on this machine, in bytes; nullopt when it does not exist.
+std::optional<std::uint64_t> resident_bytes(std::int64_t pid);
 
 /// The CPUs in this process's affinity mask; 1 when that cannot be read.
 int usable_cpus();

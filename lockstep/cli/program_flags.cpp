@@ -1,5 +1,7 @@
-// Flags of `lockstep run` about PROGRAM and its output, with their checks and the launch options made from them.
+// Flags of `lockstep run` about PROGRAM, its output and its live page, with their checks and the launch options made
+// from them.
 #include <lockstep/base/error.h>
+#include <lockstep/cli/command.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/flag_values.h>
@@ -8,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -187,6 +190,22 @@ void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const E
 cluster::StartMethod start_method_of(const TorchrunFlags& flags) {
   if (flags.start_method.empty()) return cluster::StartMethod::automatic;
   return flags.start_method == "spawn" ? cluster::StartMethod::spawn : cluster::StartMethod::fork_server;
+}
+
+void add_page_flags(CLI::App& command, PageFlags& flags) {
+  command.add_option("--dashboard", flags.address, kDashboardHelp)
+      ->type_name("[[HOST:]PORT]")
+      ->expected(0, 1)
+      ->group("Live page");
+  command.add_flag("--dashboard-kill", flags.can_kill, "The page may kill ranks")->group("Live page");
+}
+
+std::optional<cluster::LivePageOptions> page_of(const PageFlags& flags) {
+  if (flags.address.empty()) {
+    if (flags.can_kill) refuse("--dashboard-kill is about the page of --dashboard, which is not given");
+    return std::nullopt;
+  }
+  return cluster::LivePageOptions{dashboard::parse_page_address(flags.address, "--dashboard"), flags.can_kill};
 }
 
 }  // namespace lockstep::cli

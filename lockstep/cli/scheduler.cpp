@@ -12,7 +12,7 @@
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/membership/service/status.h>
 #include <lockstep/net/tls_contexts.h>
-#include <lockstep/runner/run_program.h>
+#include <lockstep/runner/scheduler.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/foreign_tables.h>
 #include <lockstep/train/resolved_run.h>
@@ -164,9 +164,17 @@ int show_calls(const std::string& folder) {
 void add_scheduler(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::App* command = app.add_subcommand("scheduler", "Bring together the workers of a job that has no launcher");
   const auto config = add_cluster_config(*command);
+  const auto page = std::make_shared<std::string>();
+  CLI::Option* const wants_page =
+      command->add_option("--dashboard", *page, kDashboardHelp)->type_name("[[HOST:]PORT]")->expected(0, 1);
   command->footer(kSchedulerFooter);
-  command->callback(
-      [=, &chosen] { chosen = [=] { return runner::run_scheduler(read_cluster_options(*config, parts)); }; });
+  command->callback([=, &chosen] {
+    chosen = [=] {
+      auto options = read_cluster_options(*config, parts);
+      if (wants_page->count() > 0) options.dashboard = page->empty() ? "0" : *page;
+      return runner::run_scheduler(options);
+    };
+  });
 }
 
 void add_status(CLI::App& app, const KnownParts& parts, Action& chosen) {

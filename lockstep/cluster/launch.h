@@ -6,10 +6,10 @@
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/report.h>
+#include <lockstep/dashboard/server.h>
 #include <lockstep/world/world.h>
 
 #include <csignal>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +25,8 @@ enum class StartMethod {
 
 /// The live page of the job, for browsers.
 struct LivePageOptions {
-  std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
-  std::uint16_t port = 0;          ///< 0: a free one
-  bool can_kill = false;           ///< the page may kill ranks
+  dashboard::PageAddress address{};
+  bool can_kill = false;  ///< the page may kill ranks
 };
 
 struct LaunchOptions {

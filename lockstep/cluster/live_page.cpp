@@ -1,6 +1,4 @@
 // A live page's server inside the launcher: requests to kill pass from its thread to the launcher's through a queue.
-#include <lockstep/base/error.h>
-#include <lockstep/base/files.h>
 #include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/live_page.h>
@@ -125,19 +123,13 @@ class LivePage::State {
     if (folder.empty()) return;
     // Launchers of one job may share the folder.
     const auto file = folder / (first_rank_ == 0 ? "dashboard.html" : fmt::format("dashboard_{}.html", first_rank_));
-    try {
-      write_file_atomically(file, page.html);
-      ::dprintf(options_.err, "lockstep run: the page of this job: %s\n", file.c_str());
-    } catch (const Error& error) {
-      ::dprintf(options_.err, "lockstep run: the page of this job is not kept: %s\n", error.message().c_str());
-    }
+    ::dprintf(options_.err, "lockstep run: %s\n", dashboard::keep_page(page, file).c_str());
   }
 
  private:
   dashboard::PageServerOptions server_options() {
     dashboard::PageServerOptions server;
-    server.host = options_.page->host;
-    server.port = options_.page->port;
+    server.address = options_.page->address;
     if (options_.page->can_kill) {
       server.kill = [this](const dashboard::KillRequest& request) {
         if (!requests_.put(request)) server_.answer(request, false, "too many such requests are waiting");

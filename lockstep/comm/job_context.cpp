@@ -58,11 +58,11 @@ JobContext::JobContext(World world, GroupOptions options, OpenedStore store, std
     answer_where_are_you();  // a session sends this request in another way
     return;
   }
-  session_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
+  session_->read_page_with([this] { return status_page_.content(Clock::now()); });
 }
 
 JobContext::~JobContext() {
-  if (session_) session_->describe_progress_with(nullptr);
+  if (session_) session_->read_page_with(nullptr);
   // With recovery the scheduler reports the failure to the other ranks, and they wait until this rank joins again.
   if (failed_ && store_.held_here && !recovers()) linger();
 }

@@ -1,27 +1,15 @@
-// A look at the processes of a job: their status pages, and their resident memory in /proc.
-#include <lockstep/base/files.h>
-#include <lockstep/base/text.h>
+// A look at the processes of a job: their status pages and their memory here, or what the workers of a scheduler have
+// reported.
+#include <lockstep/base/this_host.h>
 #include <lockstep/dashboard/job_facts.h>
 
-#include <fmt/format.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <chrono>
-#include <string_view>
+#include <set>
 #include <utility>
 
 namespace lockstep::dashboard {
 namespace {
-
-/// The second number of /proc/PID/statm counts resident pages.
-std::optional<std::uint64_t> resident_bytes(std::int64_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/statm", pid));
-  if (!text) return std::nullopt;
-  const auto begin = text->find(' ') + 1;
-  const auto pages = parse_integer(std::string_view(*text).substr(begin, text->find(' ', begin) - begin));
-  if (begin == 0 || !pages || *pages <= 0) return std::nullopt;
-  return static_cast<std::uint64_t>(*pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 RankFacts look_at(RankProcess process) {
   RankFacts facts;
@@ -36,7 +24,39 @@ RankFacts look_at(RankProcess process) {
   return facts;
 }
 
+/// A member that has a rank.
+RankFacts facts_of(const membership::Member& member, bool is_lost, bool recovery) {
+  RankFacts facts;
+  facts.process = {.rank = *member.rank, .pid = member.pid, .host = member.host, .life = member.life};
+  if (member.phase == membership::Phase::finished) facts.process.state = ProcessState::ended;
+  if (is_lost || member.phase == membership::Phase::failed) {
+    facts.process.state = is_lost || recovery ? ProcessState::lost : ProcessState::failed;
+    facts.process.end = member.last_error;
+  }
+  if (member.page) {
+    facts.progress = member.page->progress;
+    facts.training = member.page->training;
+  }
+  if (member.memory && facts.process.state == ProcessState::running) facts.memory = member.memory;
+  return facts;
+}
+
 }  // namespace
+
+JobFacts look_at(const membership::Membership& membership) {
+  JobFacts facts;
+  facts.world = membership.wanted;
+  const auto lost = membership::lost_ranks(membership);
+  std::set<std::string> machines;
+  for (const auto& member : membership.members) {
+    machines.insert(member.machine);
+    if (!member.rank) continue;
+    const bool is_lost = std::ranges::binary_search(lost, *member.rank);
+    facts.ranks.push_back(facts_of(member, is_lost, membership.recovery));
+  }
+  facts.hosts = std::max(1, static_cast<int>(machines.size()));
+  return facts;
+}
 
 JobFacts look_at(JobReport report, double at) {
   JobFacts facts{at, report.round, report.world, report.hosts, {}, std::move(report.decisions)};

@@ -1,8 +1,9 @@
-// What a launcher and the status pages of its ranks say about a job at one time: the input of the page of a job. And
-// what a page asks of the launcher.
+// What a launcher and the status pages of its ranks, or a scheduler and its workers, say about a job at one time: the
+// input of the page of a job. And what a page asks of the launcher.
 #pragma once
 
 #include <lockstep/base/status_page.h>
+#include <lockstep/membership/membership.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -12,9 +13,10 @@
 
 namespace lockstep::dashboard {
 
-/// The state of a rank's process, as its launcher has it.
+/// The state of a rank's process, as its launcher or scheduler has it.
 enum class ProcessState {
   running,
+  lost,    ///< another process is to take its place, or it reconnects
   ended,   ///< well, or because the launcher asked it to
   failed,  ///< and no process takes its place
 };
@@ -27,6 +29,8 @@ struct RankProcess {
   std::string end{};         ///< how it ended: "signal 9 (SIGKILL)"; empty: well, or it runs
   std::string end_before{};  ///< how the process ended whose place it takes; empty: it takes no place
   std::filesystem::path status_file{};
+  std::string host{};  ///< empty: that of the job
+  std::string life{};  ///< differs between processes that have the place with one pid, as in containers
   std::optional<std::vector<std::string>> lines{};  ///< the last lines of its output; nullopt: the same as before
 };
 
@@ -66,5 +70,8 @@ struct KillRequest {
 /// Reads the status pages and the memory of the processes now. `at`: seconds since the start of the job. Costs about
 /// 1 ms for each rank.
 JobFacts look_at(JobReport report, double at);
+
+/// What a scheduler has of the members that have ranks: those of its workers with Hello::watched. Without `at`.
+JobFacts look_at(const membership::Membership& membership);
 
 }  // namespace lockstep::dashboard

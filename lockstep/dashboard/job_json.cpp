@@ -82,7 +82,7 @@ json goodput_of(const JobView& view) {
 json row_of(const JobView& view, int number) {
   const auto& row = view.ranks.at(number).row;
   return {{"rank", number},
-          {"host", view.job.host},
+          {"host", row.host.empty() ? view.job.host : row.host},
           {"pid", row.pid},
           {"generation", row.generation},
           {"state", name(row.state)},

@@ -35,7 +35,9 @@ std::string at_step(const std::optional<std::int64_t>& step) { return step ? fmt
 void begin_rank(JobView& view, const RankFacts& facts) {
   auto& rank = view.ranks[facts.process.rank];
   rank.row = {};
+  rank.row.host = facts.process.host;
   rank.row.pid = facts.process.pid;
+  rank.life = facts.process.life;
   rank.row.generation = view.generation + 1;
   rank.since = view.now;
   rank.works = false;
@@ -48,7 +50,7 @@ void begin_rank(JobView& view, const RankFacts& facts) {
 void replace_rank(JobView& view, const RankFacts& facts, bool same_round) {
   const int number = facts.process.rank;
   const auto& before = view.ranks.at(number);
-  if (same_round || (!facts.process.end_before.empty() && !before.end_told)) {
+  if (!before.end_told && (same_round || !facts.process.end_before.empty())) {
     const auto& why = facts.process.end_before;
     add_event(view, "loss", number,
               fmt::format("rank {} (pid {}) was lost{}{}; pid {} takes its place", number, before.row.pid,
@@ -74,7 +76,7 @@ bool take_processes(JobView& view, const JobFacts& facts) {
     if (known == view.ranks.end()) {
       changed = true;
       begin_rank(view, rank);
-    } else if (known->second.row.pid != rank.process.pid) {
+    } else if (known->second.row.pid != rank.process.pid || known->second.life != rank.process.life) {
       replace_rank(view, rank, same_round);
     }
   }
@@ -120,6 +122,7 @@ RankState state_of(const RankView& rank, const RankFacts& facts, bool missing) {
   switch (facts.process.state) {
     case ProcessState::ended: return RankState::ended;
     case ProcessState::failed: return RankState::failed;
+    case ProcessState::lost: return RankState::lost;
     case ProcessState::running: break;
   }
   if (rank.works) return RankState::running;
@@ -162,10 +165,16 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
   std::map<std::string, std::vector<int>> ended;  // by how
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
+    if (one.process.state == ProcessState::running) rank.end_told = false;  // also one that has reconnected
     if (one.process.state == ProcessState::running || std::exchange(rank.end_told, true)) continue;
     view.missing.erase(one.process.rank);
     if (one.process.state == ProcessState::ended) {
       ended[one.process.end].push_back(one.process.rank);
+    } else if (one.process.state == ProcessState::lost) {
+      view.missing.insert(one.process.rank);
+      add_event(view, "loss", one.process.rank,
+                fmt::format("rank {} (pid {}) is lost{}{}", one.process.rank, one.process.pid, at_step(rank.row.step),
+                            one.process.end.empty() ? "" : ": " + one.process.end));
     } else {
       add_event(view, "loss", one.process.rank,
                 fmt::format("rank {} (pid {}) failed{}: {}", one.process.rank, one.process.pid, at_step(rank.row.step),
@@ -181,7 +190,8 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
 void tell_of_returns(JobView& view) {
   std::vector<int> back;
   for (const int number : view.missing) {
-    if (view.ranks.contains(number) && view.ranks.at(number).works) back.push_back(number);
+    const auto rank = view.ranks.find(number);
+    if (rank != view.ranks.end() && rank->second.works && !rank->second.end_told) back.push_back(number);
   }
   for (const int number : back) {
     view.missing.erase(number);
@@ -326,9 +336,11 @@ NextView observe(JobView view, const JobFacts& facts) {
   changes.events_before = view.events_so_far;
   const auto before = rows_of(view);
   view.now = std::max(view.now, facts.at);
-  if (!std::exchange(view.begun, true)) {
-    view.round = facts.round;
-    add_event(view, "start", std::nullopt, fmt::format("{} ranks are started here", facts.ranks.size()));
+  if (!view.begun) view.round = facts.round;
+  if (!facts.ranks.empty() && !std::exchange(view.begun, true)) {
+    add_event(view, "start", std::nullopt,
+              fmt::format("{} rank{} begin{}", facts.ranks.size(), facts.ranks.size() == 1 ? "" : "s",
+                          facts.ranks.size() == 1 ? "s" : ""));
   }
   view.job.world = facts.world;
   view.job.hosts = facts.hosts;

@@ -44,6 +44,7 @@ enum class RankState { starting, running, lost, ended, failed };
 
 /// The row of a rank in the table.
 struct RankRow {
+  std::string host{};  ///< empty: that of the job
   std::int64_t pid = 0;
   int generation = 1;
   RankState state = RankState::starting;
@@ -67,6 +68,7 @@ struct StepMark {
 
 struct RankView {
   RankRow row;
+  std::string life{};          ///< see RankProcess
   double since = 0;            ///< when the process was first seen, in seconds since the start of the job
   bool works = false;          ///< this process has computed with the others
   bool end_told = false;       ///< there is an event for its end

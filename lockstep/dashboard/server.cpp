@@ -2,8 +2,10 @@
 // are open.
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/base/text.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/threads.h>
 #include <lockstep/dashboard/job_json.h>
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -35,12 +38,12 @@ constexpr std::string_view kViewPath = "/v1/view";
 
 membership::ListenerOptions listener_options(const PageServerOptions& options) {
   membership::ListenerOptions listener;
-  listener.host = options.host;
-  listener.port = options.port;
+  listener.host = options.address.host;
+  listener.port = options.address.port;
   listener.name = "the live page of a job of Lockstep";
   listener.cannot_listen =
-      "--dashboard [HOST:]PORT needs an address of this machine and a port that no other process uses; without PORT, "
-      "the kernel chooses one";
+      "The live page needs an address of this machine and a port that no other process uses; 0 is a "
+      "free one";
   listener.tls_setting = "TLS";
   listener.most_connections = kMostConnections;
   listener.longest_message = kLongestRequest;
@@ -85,8 +88,8 @@ class PageServer::State {
       : options_(std::move(options)), token_(random_token()), page_(make_page()), listener_(listen()) {
     view_.job = std::move(job);
     view_.job.can_kill = static_cast<bool>(options_.kill);
-    address_ =
-        fmt::format("http://{}/?token={}", host_and_port(host_for_browsers(options_.host), listener_->port()), token_);
+    address_ = fmt::format("http://{}/?token={}",
+                           host_and_port(host_for_browsers(options_.address.host), listener_->port()), token_);
     const SignalsBlocked for_the_thread;
     thread_ = std::thread([this] { serve(); });
   }
@@ -101,6 +104,12 @@ class PageServer::State {
   const std::string& address() const { return address_; }
   void report(JobReport report) {
     listener_->post([this, report = std::move(report)]() mutable { take(look_at(std::move(report), seconds())); });
+  }
+  void show(JobFacts facts) {
+    listener_->post([this, facts = std::move(facts)]() mutable {
+      facts.at = seconds();
+      take(facts);
+    });
   }
   void answer(const KillRequest& request, bool ok, std::string text) {
     listener_->post([this, request, ok, text = std::move(text)] {
@@ -258,11 +267,42 @@ EndedPage PageServer::State::end(JobEnd end) {
   return {page_of_ended_job(ended_json(view_)), view_.work_dir};
 }
 
+PageAddress parse_page_address(const std::string& text, const std::string& name) {
+  const auto refuse = [&] {
+    fail(ErrorKind::invalid_argument, "page",
+         "{} '{}' must be a port from 0 to 65535, or an address of this machine and a port, as in 10.0.0.1:8080 or "
+         "[::1]:8080",
+         name, cut_text(text));
+  };
+  PageAddress address;
+  const auto colon = text.rfind(':');
+  const auto port = parse_integer(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1));
+  if (!port || *port < 0 || *port > std::numeric_limits<std::uint16_t>::max()) refuse();
+  address.port = static_cast<std::uint16_t>(*port);
+  if (colon == std::string::npos) return address;
+  address.host = text.substr(0, colon);
+  const bool bracketed = address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']';
+  if (bracketed) address.host = address.host.substr(1, address.host.size() - 2);
+  const bool is_one_word = address.host.find_first_of(bracketed ? "[] /" : "[]: /") == std::string::npos;
+  if (address.host.empty() || !is_one_word) refuse();
+  return address;
+}
+
+std::string keep_page(const EndedPage& page, const std::filesystem::path& file) {
+  try {
+    write_file_atomically(file, page.html);
+    return fmt::format("the page of this job: {}", file.string());
+  } catch (const Error& error) {
+    return fmt::format("the page of this job is not kept: {}", error.message());
+  }
+}
+
 PageServer::PageServer(PageServerOptions options, JobDescription job)
     : state_(std::make_unique<State>(std::move(options), std::move(job))) {}
 PageServer::~PageServer() = default;
 const std::string& PageServer::address() const { return state_->address(); }
 void PageServer::report(JobReport report) { state_->report(std::move(report)); }
+void PageServer::show(JobFacts facts) { state_->show(std::move(facts)); }
 void PageServer::answer(const KillRequest& request, bool ok, const std::string& text) {
   state_->answer(request, ok, text);
 }

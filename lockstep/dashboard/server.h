@@ -5,15 +5,24 @@
 #include <lockstep/dashboard/job_view.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace lockstep::dashboard {
 
-struct PageServerOptions {
+/// The address at which a page is served.
+struct PageAddress {
   std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
   std::uint16_t port = 0;          ///< 0: a free one
+};
+
+/// "80", "host:80" or "[::1]:80". Error(invalid_argument) for other texts; `name`: the flag or key, for the message.
+PageAddress parse_page_address(const std::string& text, const std::string& name);
+
+struct PageServerOptions {
+  PageAddress address{};
   /// Receives the requests to kill ranks, on the server's thread; must not block. Without it pages only show the job.
   std::function<void(const KillRequest&)> kill{};
 };
@@ -23,6 +32,9 @@ struct EndedPage {
   std::string html;      ///< a file that needs no server
   std::string work_dir;  ///< the one that the ranks have reported; empty: none
 };
+
+/// Writes the page into `file`. Returns the line for the user: where it is, or why it is not kept.
+std::string keep_page(const EndedPage& page, const std::filesystem::path& file);
 
 /// Thread-safe, except the destructor. No call waits for a browser.
 class PageServer {
@@ -40,6 +52,9 @@ class PageServer {
   /// The processes of the job now; to be called about once a second, and when one ends. The server's thread reads their
   /// status files, and updates the pages.
   void report(JobReport report);
+
+  /// The same for a job about which everything is known already; this sets `facts.at`.
+  void show(JobFacts facts);
 
   void answer(const KillRequest& request, bool ok, const std::string& text);
 

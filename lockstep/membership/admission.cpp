@@ -245,6 +245,8 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
     ++member->restarts;
     member->step.reset();
     member->step_time.reset();
+    member->page.reset();
+    member->memory.reset();
   }
   member->node_id = request.node_id;
   member->named = request.named;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/base/step_times.h>
 #include <lockstep/world/world.h>
 
@@ -81,9 +82,9 @@ class MemberSession {
   /// Reports a completed step. `time`: the duration of a recent step.
   virtual void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept = 0;
 
-  /// Sets a function that describes this member's progress ("had completed step 7 and ..."), called on a thread of this
-  /// object when the member hangs. nullptr: removes it, and waits for a running call.
-  virtual void describe_progress_with(std::function<std::string()> words) = 0;
+  /// Sets a function that reads this member's status page, called on a thread of this object when the member hangs, and
+  /// before reports to a service that shows the job. nullptr: removes it, after a last call on this thread.
+  virtual void read_page_with(std::function<PageContent()> read) = 0;
 
   /// Reports how this member ends. Only the first call counts. Returns at once.
   virtual void leave(bool ok, const std::string& error) noexcept = 0;

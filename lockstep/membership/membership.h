@@ -2,6 +2,7 @@
 // its end. Pure: time is an argument.
 #pragma once
 
+#include <lockstep/base/status_page.h>
 #include <lockstep/base/step_times.h>
 
 #include <chrono>
@@ -57,6 +58,8 @@ struct Member {
   std::optional<std::int64_t> step;
   Time advanced{};                    ///< when it reported another step, last
   std::optional<StepTime> step_time;  ///< the duration of its recent steps
+  std::optional<PageContent> page{};  ///< of its status page, where the job is shown
+  std::optional<std::int64_t> memory{};
   std::string last_error;
 };
 

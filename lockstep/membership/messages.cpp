@@ -3,9 +3,11 @@
 #include <lockstep/membership/messages.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace lockstep::membership {
 namespace {
@@ -18,6 +20,7 @@ void describe(Fields& f, Hello& m) {
   f.name("job", m.job);
   f.name("nonce", m.nonce);
   f.truth("secret", m.secret);
+  f.flag("watched", m.watched);
 }
 template <typename Fields>
 void describe(Fields& f, Wait& m) {
@@ -80,12 +83,77 @@ void describe(Fields& f, Register& m) {
   f.name("nonce", m.nonce);
   f.name("proof", m.proof);
 }
+// ---- the page of a worker, in its heartbeats
+
+constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t kLongestList = 32;
+
+/// A value that is an integer in the message.
+template <typename Fields, typename T>
+void describe_integer(Fields& f, const char* key, T& value) {
+  auto number = static_cast<std::int64_t>(value);
+  f.number(key, number, std::int64_t{0}, kMost);
+  value = static_cast<T>(number);
+}
+template <typename Fields, typename Duration>
+void describe_duration(Fields& f, const char* key, Duration& value) {
+  std::int64_t ticks = value.count();
+  f.number(key, ticks, std::int64_t{0}, kMost);
+  value = Duration(ticks);
+}
+template <typename Fields>
+void describe(Fields& f, CollectiveMark& m) {
+  f.text("op", m.op);
+  describe_integer(f, "number", m.number);
+  f.text("group", m.group);
+}
+template <typename Fields>
+void describe(Fields& f, MetricValue& m) {
+  f.text("name", m.name);
+  f.number("step", m.step, std::int64_t{0}, kMost);
+  f.real("value", m.value);
+}
+template <typename Fields>
+void describe(Fields& f, RankProgress& m) {
+  f.maybe("step", m.step, std::int64_t{0}, kMost);
+  f.number("backwards", m.backwards, std::int64_t{0}, kMost);
+  f.object("begun", m.begun);
+  f.object("ended", m.ended);
+  describe_duration(f, "since_begun_ms", m.since_begun);
+}
+// Another version may have more parts of the time, or fewer.
+template <typename Fields>
+void describe(Fields& f, TrainingProgress& m) {
+  f.maybe("total_steps", m.total_steps, std::int64_t{0}, kMost);
+  f.maybe("epoch", m.epoch, std::int64_t{0}, kMost);
+  f.maybe("saved_step", m.saved_step, std::int64_t{0}, kMost);
+  f.number("samples", m.samples, std::int64_t{0}, kMost);
+  describe_duration(f, "blocked_ns", m.blocked);
+  auto doing = m.doing ? std::optional(static_cast<int>(*m.doing)) : std::nullopt;
+  f.maybe("doing", doing, 0, std::numeric_limits<int>::max());
+  const bool is_known = doing && *doing < static_cast<int>(kTimeParts.size());
+  m.doing = is_known ? std::optional(static_cast<TimePart>(*doing)) : std::nullopt;
+  std::vector<std::int64_t> times;
+  for (const auto& time : m.times) times.push_back(time.count());
+  f.numbers("times_ns", times, std::int64_t{0}, kMost);
+  for (std::size_t i = 0; i < std::min(times.size(), m.times.size()); ++i)
+    m.times[i] = std::chrono::nanoseconds(times[i]);
+  f.objects("metrics", m.metrics);
+  f.text("work_dir", m.work_dir);
+}
+template <typename Fields>
+void describe(Fields& f, PageContent& m) {
+  describe(f, m.progress);
+  describe(f, m.training);
+}
+
 template <typename Fields>
 void describe(Fields& f, Heartbeat& m) {
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   f.maybe("step", m.step, std::int64_t{0}, kMost);
   f.maybe("step_us", m.step_us, std::int64_t{0}, kMost);
   f.maybe("own_us", m.own_us, std::int64_t{0}, kMost);
+  f.object("page", m.page);
+  f.maybe("memory", m.memory, std::int64_t{0}, kMost);
 }
 template <typename Fields>
 void describe(Fields& f, Again& m) {
@@ -130,13 +198,7 @@ class Reader {
 
   template <typename Int>
   void number(const char* key, Int& value, Int low, Int high) {
-    const json& found = field(key);
-    if (!found.is_number_integer()) refuse("{} is no integer", key);
-    const bool huge =
-        found.is_number_unsigned() && found.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max();
-    const auto number = huge ? -1 : found.get<std::int64_t>();
-    if (huge || number < low || number > high) refuse("{} is not from {} to {}", key, low, high);
-    value = static_cast<Int>(number);
+    value = static_cast<Int>(integer(key, field(key), low, high));
   }
   template <typename Int>
   void maybe(const char* key, std::optional<Int>& value, Int low, Int high) {
@@ -164,8 +226,49 @@ class Reader {
     if (object_.contains(key)) name(key, value);
   }
   void text(const char* key, std::string& value) { read_text(key, value, kLongestText); }
+  // JSON has no numbers that are not finite.
+  void real(const char* key, double& value) {
+    const json& found = field(key);
+    if (!found.is_number() && !found.is_null()) refuse("{} is no number", key);
+    value = found.is_null() ? std::numeric_limits<double>::quiet_NaN() : found.get<double>();
+  }
+  template <typename T>
+  void object(const char* key, std::optional<T>& value) {
+    value.reset();
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) return;
+    read_object(key, *found, value.emplace());
+  }
+  template <typename T>
+  void objects(const char* key, std::vector<T>& values) {
+    values.clear();
+    for (const json& each : list(key)) read_object(key, each, values.emplace_back());
+  }
+  void numbers(const char* key, std::vector<std::int64_t>& values, std::int64_t low, std::int64_t high) {
+    values.clear();
+    for (const json& each : list(key)) values.push_back(integer(key, each, low, high));
+  }
 
  private:
+  const json& list(const char* key) const {
+    const json& found = field(key);
+    if (!found.is_array() || found.size() > kLongestList) refuse("{} is no list of up to {} values", key, kLongestList);
+    return found;
+  }
+  template <typename T>
+  static void read_object(const char* key, const json& object, T& value) {
+    if (!object.is_object()) refuse("{} is no object", key);
+    Reader reader(object);
+    describe(reader, value);
+  }
+  static std::int64_t integer(const char* key, const json& found, std::int64_t low, std::int64_t high) {
+    if (!found.is_number_integer()) refuse("{} is no integer", key);
+    const bool huge =
+        found.is_number_unsigned() && found.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max();
+    const auto number = huge ? -1 : found.get<std::int64_t>();
+    if (huge || number < low || number > high) refuse("{} is not from {} to {}", key, low, high);
+    return number;
+  }
   const json& field(const char* key) const {
     const auto found = object_.find(key);
     if (found == object_.end()) refuse("{} is missing", key);
@@ -202,8 +305,28 @@ class Writer {
   }
   // Invalid UTF-8 bytes grow threefold when they are replaced.
   void text(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestText / 3); }
+  void real(const char* key, double& value) { object_[key] = value; }
+  template <typename T>
+  void object(const char* key, std::optional<T>& value) {
+    if (value) object_[key] = written(*value);
+  }
+  template <typename T>
+  void objects(const char* key, std::vector<T>& values) {
+    json& list = object_[key] = json::array();
+    for (auto& each : values) list.push_back(written(each));
+  }
+  void numbers(const char* key, std::vector<std::int64_t>& values, std::int64_t /*low*/, std::int64_t /*high*/) {
+    object_[key] = values;
+  }
 
  private:
+  template <typename T>
+  static json written(T& value) {
+    json object = json::object();
+    Writer writer(object);
+    describe(writer, value);
+    return object;
+  }
   json& object_;
 };
 

@@ -5,6 +5,7 @@
 // protocol number. All input is from a peer that may be hostile: Error(data) names what is wrong with it.
 #pragma once
 
+#include <lockstep/base/status_page.h>
 #include <lockstep/membership/member_session.h>
 
 #include <cstddef>
@@ -27,9 +28,10 @@ inline constexpr int kMostWorkers = 1 << 20;
 /// The first message on a connection.
 struct Hello {
   int protocol = kProtocol;
-  std::string job;      ///< a random name of the job; a scheduler that restarts with its state keeps it
-  std::string nonce;    ///< challenge for the worker's proof of the secret
-  bool secret = false;  ///< whether the scheduler needs such a proof
+  std::string job;       ///< a random name of the job; a scheduler that restarts with its state keeps it
+  std::string nonce;     ///< challenge for the worker's proof of the secret
+  bool secret = false;   ///< whether the scheduler needs such a proof
+  bool watched = false;  ///< whether it shows the job: heartbeats are to have a page
   bool operator==(const Hello&) const = default;
 };
 
@@ -114,6 +116,8 @@ struct Heartbeat {
   std::optional<std::int64_t> step{};     ///< the last completed step
   std::optional<std::int64_t> step_us{};  ///< the present duration of a step
   std::optional<std::int64_t> own_us{};   ///< the part of the step that was not spent blocked in collectives
+  std::optional<PageContent> page{};      ///< of the worker's status page; with Hello::watched
+  std::optional<std::int64_t> memory{};   ///< resident, in bytes; in the same way
   bool operator==(const Heartbeat&) const = default;
 };
 

@@ -4,12 +4,10 @@
 
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/program.h>
-#include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/start.h>
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace lockstep::runner {
@@ -36,11 +34,5 @@ void just_train(Trainer& trainer);
 /// the program is needed. Throws the errors of the action.
 int run_program(const train::ResolvedRun& config, std::function<train::Program()> make, const ProgramStart& start,
                 const TrainerAction& act = just_train);
-
-/// Whether this process must be a scheduler: MS_ROLE or cluster.role sets it, and no other launcher is named.
-bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
-
-/// Runs the scheduler until the job ends. Returns an exit code.
-int run_scheduler(const ClusterOptions& options);
 
 }  // namespace lockstep::runner

@@ -6,6 +6,7 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/runner/run_program.h>
+#include <lockstep/runner/scheduler.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/configuration/read_config.h>
 #include <lockstep/train/evaluation/evaluate_run.h>

@@ -42,6 +42,9 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
       "a file with a secret that all processes of the job share; LOCKSTEP_CLUSTER_SECRET is the secret itself");
   fields.field("allow_insecure", c.allow_insecure, anything(),
                "allow connections to the scheduler from other machines without TLS");
+  fields.field(
+      "dashboard", c.dashboard, anything(),
+      "the scheduler serves the live page of the job here: PORT or HOST:PORT, 0 is a free port; null: it does not");
 }
 
 namespace {
@@ -224,6 +227,7 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
   settings.secret =
       sources.hidden("LOCKSTEP_CLUSTER_SECRET", "LOCKSTEP_CLUSTER_SECRET_FILE", std::nullopt, options.secret_file);
   settings.allow_insecure = sources.flag("LOCKSTEP_ALLOW_INSECURE", options.allow_insecure);
+  settings.dashboard = options.dashboard;
   check_recovery(settings);
   check_security(settings);
   return settings;

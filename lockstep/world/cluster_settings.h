@@ -53,7 +53,8 @@ struct ClusterSettings {
   HiddenText client_password;
   HiddenText secret;
   bool allow_insecure = false;
-  std::string evidence;  ///< the variables and keys that decided, without passwords
+  std::optional<std::string> dashboard{};  ///< the address of the live page; for the scheduler
+  std::string evidence;                    ///< the variables and keys that decided, without passwords
 };
 
 /// The merged settings; nullopt when no role is given. Error(environment) naming what is missing or breaks a rule, and

@@ -219,12 +219,12 @@ TEST_F(StatusPages, AReaderLeavesOutACallThatChanges) {
 
 TEST_F(StatusPages, ItsProcessReadsItWithoutAFile) {
   auto page = StatusPage::open({});
-  EXPECT_EQ(page.progress({}), RankProgress{});
+  EXPECT_EQ(page.content({}).progress, RankProgress{});
   page.complete_step(7);
   page.ask(page.name_group("world"), all_reduce(40), Time(5s));
-  EXPECT_EQ(page.progress(Time(9s)),
+  EXPECT_EQ(page.content(Time(9s)).progress,
             (RankProgress{7, 0, CollectiveMark{"all_reduce", 40, "world"}, std::nullopt, 4000ms}));
-  EXPECT_EQ(StatusPage().progress({}), RankProgress{});
+  EXPECT_EQ(StatusPage().content({}).progress, RankProgress{});
 }
 
 TEST_F(StatusPages, NobodyFailsForTheLackOfOne) {
@@ -256,7 +256,7 @@ TEST_F(StatusPages, AFullDiskOnlyCostsThePage) {
     auto page = StatusPage::open({{"LOCKSTEP_STATUS_FILE", file.string()}});
     page.complete_step(1);
     EXPECT_FALSE(read_status_page(file, {})) << "nobody takes what could not be written for a page";
-    EXPECT_EQ(page.progress({}).step, 1) << "this process has one all the same";
+    EXPECT_EQ(page.content({}).progress.step, 1) << "this process has one all the same";
   });
 }
 

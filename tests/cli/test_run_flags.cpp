@@ -216,8 +216,8 @@ TEST(PageFlags, TakeAPortAHostAndAPortOrNothing) {
     EXPECT_THAT(command.parse(words), ElementsAre("p", "8080"));
     const auto page = page_of(command.flags);
     ASSERT_TRUE(page) << words.at(0);
-    EXPECT_EQ(page->host, host);
-    EXPECT_EQ(page->port, port);
+    EXPECT_EQ(page->address.host, host);
+    EXPECT_EQ(page->address.port, port);
     EXPECT_FALSE(page->can_kill);
   }
 }
@@ -228,7 +228,7 @@ TEST(PageFlags, AreOffUnlessTheyAreGiven) {
   EXPECT_FALSE(page_of(command.flags));
   PageCommand by_variable;
   by_variable.parse({"p"}, {{"PET_DASHBOARD", "8080"}, {"PET_DASHBOARD_KILL", "1"}});
-  EXPECT_EQ(page_of(by_variable.flags)->port, 8080);
+  EXPECT_EQ(page_of(by_variable.flags)->address.port, 8080);
   EXPECT_TRUE(page_of(by_variable.flags)->can_kill);
 }
 

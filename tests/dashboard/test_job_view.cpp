@@ -89,7 +89,7 @@ class Job {
 TEST(JobView, BeginsWithTheFirstStepOfAllRanks) {
   Job job(2);
   job.look_after(0);
-  EXPECT_THAT(job.news(), ElementsAre("start: 2 ranks are started here"));
+  EXPECT_THAT(job.news(), ElementsAre("start: 2 ranks begin"));
   EXPECT_TRUE(job.changes().other_ranks);
   EXPECT_EQ(job.whole()["job"]["state"], "starting");
   EXPECT_EQ(job.row(0).state, RankState::starting);
@@ -142,6 +142,82 @@ TEST(JobView, TellsOfALossAReturnAndTheNextGeneration) {
                                       "generation: generation 2 began: 3 ranks compute together at step 120"));
   EXPECT_EQ(job.row(0).generation, 2);
   EXPECT_THAT(job.changes().rows, ElementsAre(0, 1, 2));
+}
+
+TEST(JobView, ALostRankOfASchedulerIsLostUntilAnotherProcessOrItselfIsBack) {
+  Job job(2);
+  job.complete_all(120);
+  job.look_after(1);
+  job.rank(1).process.state = ProcessState::lost;
+  job.rank(1).process.end = "it closed the connection";
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("loss: rank 1 (pid 101) is lost at step 120: it closed the connection"));
+  EXPECT_EQ(job.row(1).state, RankState::lost);
+  job.look_after(60);
+  EXPECT_THAT(job.news(), IsEmpty());
+  EXPECT_EQ(job.row(1).state, RankState::lost);
+
+  // It was only the connection.
+  job.rank(1).process.state = ProcessState::running;
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("return: rank 1 (pid 101) takes part again at step 120"));
+
+  job.rank(1).process.state = ProcessState::lost;
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre(HasSubstr("rank 1 (pid 101) is lost")));
+  job.replace(1, 101, "");  // in another container
+  job.rank(1).process.life = "another";
+  job.rank(1).process.host = "b";
+  job.look_after(1);
+  EXPECT_THAT(job.news(), IsEmpty()) << "the loss is known";
+  EXPECT_EQ(job.whole()["ranks"][1]["host"], "b");
+  EXPECT_EQ(job.whole()["ranks"][0]["host"], "a");
+  job.complete_all(121);
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("return: rank 1 (pid 101) takes part again at step 121",
+                                      "generation: generation 2 began: 2 ranks compute together at step 121"));
+}
+
+TEST(JobFacts, AreMadeOfTheMembersOfASchedulerThatHaveRanks) {
+  using membership::Link;
+  using membership::Phase;
+  membership::Membership job;
+  job.wanted = 4;
+  job.recovery = true;
+  job.generation = 1;
+  for (int i = 0; i < 4; ++i) {
+    auto& member = job.members.emplace_back();
+    member.rank = 3 - i;
+    member.pid = 1;
+    member.life = std::to_string(i);
+    member.host = "pod-" + std::to_string(i);
+    member.machine = i < 2 ? "here" : "there";
+    member.phase = Phase::running;
+  }
+  auto& page = job.members[0].page.emplace();
+  page.progress.step = 7;
+  page.training.samples = 70;
+  job.members[0].memory = 4096;
+  job.members[1].phase = Phase::finished;
+  job.members[2].link = Link::closed;
+  job.members[2].last_error = "it closed the connection";
+  job.members[3].rank.reset();
+  const auto facts = look_at(job);
+  EXPECT_EQ(facts.world, 4);
+  EXPECT_EQ(facts.hosts, 2);
+  ASSERT_EQ(facts.ranks.size(), 3U);
+  EXPECT_EQ(facts.ranks[0].process.rank, 3);
+  EXPECT_EQ(facts.ranks[0].process.host, "pod-0");
+  EXPECT_EQ(facts.ranks[0].progress->step, 7);
+  EXPECT_EQ(facts.ranks[0].training.samples, 70);
+  EXPECT_EQ(facts.ranks[0].memory, 4096U);
+  EXPECT_EQ(facts.ranks[1].process.state, ProcessState::ended);
+  EXPECT_EQ(facts.ranks[2].process.state, ProcessState::lost);
+  EXPECT_EQ(facts.ranks[2].process.end, "it closed the connection");
+
+  job.members[2].phase = Phase::failed;
+  job.recovery = false;
+  EXPECT_EQ(look_at(job).ranks[2].process.state, ProcessState::failed);
 }
 
 TEST(JobView, TwoLossesAtOnceGiveOneGeneration) {

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""test_live_page.py LOCKSTEP: the live page of a real job in a real browser: four ranks train, the page shows their loss and the slow
-one, its button kills rank 2, and it shows the loss and the return of that rank without a reload. The file that stays opens from disk."""
+"""test_live_page.py LOCKSTEP: the live pages of real jobs in a real browser: four ranks train, the page shows their loss and the slow
+one, its button kills rank 2, and it shows the loss and the return of that rank without a reload. The page of a scheduler shows a
+worker that is killed, and the process that takes its place. The files that stay open from disk."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -47,21 +49,19 @@ callbacks:
 CELL = "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('.c-rank').textContent === arguments[0])?.querySelector('.c-' + arguments[1])"
 
 
-class Job:
-    """`lockstep run --dashboard` with four ranks that train until they are told to end. Rank 0 takes longer for each step."""
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
-    def __init__(self, folder):
-        self.folder = folder
-        subprocess.run([LOCKSTEP, "data", "synthesize", "cifar10", "--out", f"{folder}/data", "--train", "200", "--test", "10"], check=True,
-                       stdout=subprocess.DEVNULL, timeout=LIMIT)
-        config = Path(folder, "run.yaml")
-        config.write_text(CONFIG.format(folder=folder))
-        self.err = Path(folder, "err")
-        with self.err.open("wb") as err, Path(folder, "stdout").open("wb") as out:
-            self.process = subprocess.Popen(
-                [LOCKSTEP, "run", "--nproc-per-node", "4", "--max-restarts", "3", "--dashboard", "0", "--dashboard-kill", "lockstep", "train",
-                 "--config", str(config)],
-                stdout=out, stderr=err, env={**os.environ, "LOCKSTEP_FAULT": "rank=0,step=1,action=slow,ms=300"})
+
+class Command:
+    """A command of lockstep in the background. Its output goes to files."""
+
+    def __init__(self, folder, name, words, environment):
+        self.err = Path(folder, f"{name}.err")
+        with self.err.open("wb") as err, Path(folder, f"{name}.out").open("wb") as out:
+            self.process = subprocess.Popen([LOCKSTEP, *words], stdout=out, stderr=err, env={**os.environ, **environment})
 
     def said(self, pattern):
         """The first match in stderr, once it is there."""
@@ -93,11 +93,19 @@ class LivePage(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="lockstep-live-page-", ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
-        self.job = Job(folder.name)
-        self.addCleanup(self.job.close)
+        self.folder = folder.name
+        subprocess.run([LOCKSTEP, "data", "synthesize", "cifar10", "--out", f"{self.folder}/data", "--train", "200", "--test", "10"],
+                       check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
+        self.config = Path(self.folder, "run.yaml")
+        self.config.write_text(CONFIG.format(folder=self.folder))
         opened = browser.open_browser()
         self.driver = opened.__enter__()
         self.addCleanup(opened.__exit__, None, None, None)
+
+    def start(self, name, words, environment):
+        command = Command(self.folder, name, words, environment)
+        self.addCleanup(command.close)
+        return command
 
     def wait(self, script, *arguments):
         try:
@@ -136,7 +144,19 @@ class LivePage(unittest.TestCase):
         button.click()
         self.wait_for_text("answer", "was sent SIGKILL")
 
+    def check_file(self, file):
+        """The page of a job that has ended, from disk."""
+        self.assertEqual(file, f"{self.folder}/out/dashboard.html")
+        self.driver.get("file://" + file)
+        self.wait("document.querySelector('#curves .value')?.getAttribute('d')?.includes('L')")
+        self.wait_for_text("all-title", "All events")
+        self.wait_for_text("changes", "takes part again")
+        self.assertEqual(browser.problems(self.driver), [])
+
     def test_kill_and_return(self):
+        # Rank 0 takes longer for each step.
+        self.job = self.start("run", ["run", "--nproc-per-node", "4", "--max-restarts", "3", "--dashboard", "0", "--dashboard-kill", "lockstep",
+                                      "train", "--config", str(self.config)], {"LOCKSTEP_FAULT": "rank=0,step=1,action=slow,ms=300"})
         address = self.job.said(r"lockstep run: the live page of this job: (http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32})\n").group(1)
         self.check_refusals(address)
         self.driver.get(address)
@@ -165,14 +185,46 @@ class LivePage(unittest.TestCase):
         self.assertIn("exit code 75", self.driver.execute_script("return document.getElementById('ending').textContent;"))
         self.assertEqual([problem for problem in browser.problems(self.driver) if "WebSocket" not in problem], [])
 
-        file = self.job.said(r"lockstep run: the page of this job: (.*)\n").group(1)
-        self.assertEqual(file, f"{self.job.folder}/out/dashboard.html")
-        self.driver.get("file://" + file)
+        self.check_file(self.job.said(r"lockstep run: the page of this job: (.*)\n").group(1))
         self.wait("document.querySelectorAll('#rows tr').length === 4")
+
+    def test_scheduler(self):
+        job = {"MS_WORKER_NUM": "2", "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": str(free_port()), "MS_ENABLE_RECOVERY": "1",
+               "MS_RECOVERY_PATH": f"{self.folder}/state"}
+        self.job = self.start("scheduler", ["scheduler", "--dashboard", "0"], job)
+        address = self.job.said(r"the live page of this job: (http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32})\n").group(1)
+        self.check_refusals(address)
+        self.driver.get(address)
+        self.driver.execute_script("window.stays = true;")
+
+        def worker(name, node):
+            return self.start(name, ["train", "--config", str(self.config)], {**job, "MS_ROLE": "MS_WORKER", "MS_NODE_ID": node})
+
+        first, second = worker("first", "w0"), worker("second", "w1")
+        self.wait_for_text("state", "running")
+        self.wait("document.querySelectorAll('#rows tr').length === 2")
         self.wait("document.querySelector('#curves .value')?.getAttribute('d')?.includes('L')")
-        self.wait_for_text("all-title", "All events")
+        self.wait_for_cell(1, "pid", str(second.process.pid))
+        self.wait_for_cell(1, "memory", "iB")
+
+        second.process.kill()
+        self.wait_for_text("changes", "is lost")
+        self.wait_for_cell(1, "state", "lost")
+        third = worker("third", "w1")
         self.wait_for_text("changes", "takes part again")
-        self.assertEqual(browser.problems(self.driver), [])
+        self.wait_for_text("changes", "generation 2 began")
+        self.wait_for_cell(1, "pid", str(third.process.pid))
+        step = self.driver.execute_script("return document.getElementById('step').textContent;")
+        self.wait("document.getElementById('step').textContent !== arguments[0]", step)
+        self.assertTrue(self.driver.execute_script("return window.stays === true;"), "the page was not loaded again")
+
+        for one in (first, third):
+            one.process.send_signal(signal.SIGTERM)
+        self.assertEqual([one.process.wait(LIMIT) for one in (first, third)], [EARLY_END, EARLY_END])
+        self.job.process.wait(LIMIT)
+        self.wait("!document.getElementById('ending').hidden")
+        self.check_file(self.job.said(r"the page of this job: (.*)\n").group(1))
+        self.wait("document.querySelectorAll('#rows tr').length === 2")
 
 
 if __name__ == "__main__":

@@ -345,8 +345,8 @@ TEST_F(Pages, ABrowserThatDoesNotReadDoesNotHoldUpTheEnd) {
 TEST_F(Pages, NamesAPortThatIsInUse) {
   start();
   PageServerOptions options;
-  options.port = port();
-  expect_error(ErrorKind::io, {"[dashboard]", std::to_string(port()), "--dashboard"},
+  options.address.port = port();
+  expect_error(ErrorKind::io, {"[dashboard]", std::to_string(port()), "live page"},
                [&] { PageServer(options, JobDescription()); });
 }
 

@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/ssl/context.hpp>
+#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -268,13 +270,68 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
     for (auto& worker : workers) worker.recovers = true;
     auto coming = std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(workers[1]); });
     WorkerSession here(workers[0]);
-    here.describe_progress_with([] { return std::string("had completed step 7"); });
+    here.read_page_with([] {
+      PageContent page;
+      page.progress.step = 7;
+      return page;
+    });
     coming.get()->leave(false, "its disk is full");
     // And this thread does not look any more.
     std::this_thread::sleep_for(60s);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(1),
               "worker 'w0' .* hangs(.|\n)*another one takes its place; it had completed step 7; its stack is:");
+}
+
+TEST(Scheduler, WorkersReportTheirPagesWhereTheJobIsWatched) {
+  auto options = server_of(2);
+  std::mutex mutex;
+  std::condition_variable looked;
+  Membership last;
+  options.watched = true;
+  options.on_look = [&](const Membership& membership, const auto&) {
+    const std::lock_guard lock(mutex);
+    last = membership;
+    looked.notify_all();
+  };
+  const auto page_at = [](std::int64_t step) {
+    PageContent page;
+    page.training.metrics = {{"loss", step, 0.5}};
+    return page;
+  };
+  const auto has_reported = [&](std::int64_t step) {
+    const auto* member = find_member(last, "w0");
+    return member != nullptr && member->page == page_at(step);
+  };
+  RunningServer server(options);
+  auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  sessions[0]->read_page_with([&] { return page_at(7); });
+  {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(looked.wait_for(lock, 60s, [&] { return has_reported(7); }));
+    EXPECT_GT(find_member(last, "w0")->memory.value_or(0), 1000);
+  }
+  // The last page before the end is reported, too, although the function is gone.
+  sessions[0]->read_page_with([&] { return page_at(8); });
+  sessions[0]->read_page_with(nullptr);
+  for (auto& session : sessions) session.reset();
+  EXPECT_TRUE(server.wait().ok);
+  const std::lock_guard lock(mutex);
+  EXPECT_TRUE(has_reported(8));
+}
+
+TEST(Scheduler, WorkersReportNoPagesToASchedulerThatShowsNothing) {
+  RunningServer server(server_of(1));
+  auto worker = worker_of(server.port(), "w0");
+  worker.heartbeat = 10ms;
+  auto sessions = start_workers({worker});
+  std::atomic<int> calls{0};
+  sessions[0]->read_page_with([&] {
+    ++calls;
+    return PageContent{};
+  });
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(calls, 0);
 }
 
 TEST(Scheduler, SilentWorkersAreLost) {

@@ -164,7 +164,7 @@ TEST_F(OperatorTraining, DataParallelByLaunchersHasTheHashOfAnyOtherStart) {
 }
 
 TEST_F(OperatorTraining, AKilledWorkerIsReplacedInPlaceAndNoStepIsLost) {
-  JobDriver driver = start(job("killed", kScheduled, "lockstep train", 20));
+  JobDriver driver = start(job("killed", kScheduled, "lockstep train cluster.dashboard=0", 20));
   ASSERT_TRUE(wait_steps(driver, 30)) << logs(driver);
   const auto kept = kube::uid_of(driver.pod("worker-0"));
   const auto lost = kube::uid_of(driver.pod("worker-1"));
@@ -181,6 +181,11 @@ TEST_F(OperatorTraining, AKilledWorkerIsReplacedInPlaceAndNoStepIsLost) {
   EXPECT_EQ(status.attempt, 1);
   EXPECT_THAT(status.first_failure->message + status.last_error, HasSubstr("137"));
   EXPECT_EQ(hash("killed"), undisturbed()) << logs(driver);
+  // The scheduler's live page showed it, and stays as a file.
+  EXPECT_THAT(kubelet_->log("killed-scheduler-0"), HasSubstr("the live page of this job: http://127.0.0.1:"));
+  const auto page = read_file(kubelet_->data() / "killed" / "dashboard.html").value_or("");
+  EXPECT_THAT(page, HasSubstr("killed-worker-1")) << logs(driver);
+  EXPECT_THAT(page, HasSubstr("takes part again")) << logs(driver);
 }
 
 TEST_F(OperatorTraining, ThoroughAKilledParameterServerIsReplacedInPlaceAndNoStepIsLost) {

@@ -60,6 +60,8 @@ struct ClusterOptions {
   std::optional<std::string> secret_file;
   /// LOCKSTEP_ALLOW_INSECURE: allow connections to the scheduler from other machines without TLS.
   bool allow_insecure = false;
+  /// the scheduler serves the live page of the job here: PORT or HOST:PORT, 0 is a free port; null: it does not.
+  std::optional<std::string> dashboard;
 };
 
 namespace net {

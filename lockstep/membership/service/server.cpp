@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kSave = std::chrono::seconds(2);
+constexpr auto kLook = std::chrono::seconds(1);
 
 ListenerOptions listener_options(const ServerOptions& options) {
   ListenerOptions listener;
@@ -71,7 +72,11 @@ class Server::State {
                        [this](auto id, const auto& reason, bool by_us) {
                          step(Closed{id, reason, by_us});
                        },
-                   .tick = [this] { step(Tick{}); },
+                   .tick =
+                       [this] {
+                         step(Tick{});
+                         look_again();
+                       },
                    .status = [this] { return status(); },
                    .has_registered = [this](auto id) { return membership::has_registered(service_, id); },
                    .is_admitted = [this](auto id) { return membership::is_admitted(service_, id); }}) {
@@ -106,12 +111,21 @@ class Server::State {
     if (options_.on_lost_ranks) options_.on_lost_ranks(lost.ranks);
   }
   void carry_out(const JobEnded& job);
+  void look() {
+    if (options_.watched && options_.on_look) options_.on_look(service_.membership, service_.decisions);
+  }
+  void look_again() {
+    if (Clock::now() - looked_ < kLook) return;
+    looked_ = Clock::now();
+    look();
+  }
   std::string status() const;
 
   const ServerOptions options_;
   ServiceState service_;
   std::optional<StateWriter> writer_;
   std::optional<Ending> ending_;
+  Clock::time_point looked_;
   Listener listener_;
 };
 
@@ -130,6 +144,7 @@ void Server::State::carry_out(const Save& save) {
 // Where programs follow each other, the port stays open, because workers of the next job may already be connecting.
 // Connections of the previous job are closing.
 void Server::State::carry_out(const JobEnded& job) {
+  look();
   if (!options_.programs_follow) {
     ending_ = job.ending;
     return listener_.finish();

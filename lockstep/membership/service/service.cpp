@@ -121,7 +121,8 @@ void ServiceStep::take(const Opened& opened) {
   auto& peer = state_.peers[opened.connection];
   peer.address = opened.address;
   peer.nonce = new_token_();
-  send(opened.connection, Hello{kProtocol, membership_.job, peer.nonce, !state_.options.secret.empty()});
+  send(opened.connection,
+       Hello{kProtocol, membership_.job, peer.nonce, !state_.options.secret.empty(), state_.options.watched});
 }
 
 void ServiceStep::take(const Received& received) {
@@ -156,6 +157,9 @@ void ServiceStep::take(ConnectionId id, const Heartbeat& heartbeat) {
     member.step_time =
         StepTime{std::chrono::microseconds(*heartbeat.step_us), std::chrono::microseconds(*heartbeat.own_us)};
   }
+  if (!state_.options.watched || !heartbeat.page) return;
+  member.page = heartbeat.page;
+  member.memory = heartbeat.memory;
 }
 
 void ServiceStep::finish(Member& member, const std::string& complete) {

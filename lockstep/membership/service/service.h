@@ -26,6 +26,7 @@ struct JobOptions {
   bool programs_follow = false;  ///< see Membership
   TimeLimits limits{};
   std::string secret{};  ///< workers must have it; empty: none
+  bool watched = false;  ///< see Hello
 };
 
 /// The number of a connection; a number is not used twice.

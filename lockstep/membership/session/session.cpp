@@ -96,6 +96,7 @@ void SessionStep::take(const Hello& hello) {
   if (std::exchange(state_.connected, true)) return;
   say(registration(state_, hello));
   state_.greeting_job = hello.job;
+  state_.watched = hello.watched;
 }
 
 void SessionStep::take(const Disconnected& end) {

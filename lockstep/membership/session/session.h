@@ -43,6 +43,7 @@ struct LostGeneration {
 struct SessionState {
   SessionFacts facts;
   bool connected = false;
+  bool watched = false;                      ///< see Hello; only the thread of the session writes it
   std::string greeting_job;                  ///< of the last Hello
   std::string job;                           ///< under which it got its rank
   std::optional<Wait> wait;                  ///< the last one

@@ -88,9 +88,7 @@ void WorkerSession::throw_if_lost() const {
   if (const auto why = lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
 }
 void WorkerSession::on_broken(std::function<void(const std::string&)> call) { state_->on_broken(std::move(call)); }
-void WorkerSession::describe_progress_with(std::function<std::string()> words) {
-  state_->describe_progress_with(std::move(words));
-}
+void WorkerSession::read_page_with(std::function<PageContent()> read) { state_->read_page_with(std::move(read)); }
 void WorkerSession::publish_store(const std::string& host, std::uint16_t port) {
   state_->publish_store({place().generation, host, port});
 }
@@ -198,9 +196,10 @@ void WorkerSession::State::on_broken(std::function<void(const std::string&)> cal
   if (const auto why = broken(place_->generation)) on_broken_(*why);
 }
 
-void WorkerSession::State::describe_progress_with(std::function<std::string()> words) {
+void WorkerSession::State::read_page_with(std::function<PageContent()> read) {
   const std::lock_guard calling(calling_);
-  describe_progress_ = std::move(words);
+  if (!read && read_page_) last_page_ = read_page_();
+  read_page_ = std::move(read);
 }
 
 StoreAt WorkerSession::State::await_store(Clock::time_point deadline) {

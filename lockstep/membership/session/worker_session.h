@@ -64,7 +64,7 @@ class WorkerSession final : public MemberSession {
   void publish_store(const std::string& host, std::uint16_t port) override;
   StoreAddress await_store(std::chrono::steady_clock::time_point deadline) override;
   void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept override;
-  void describe_progress_with(std::function<std::string()> words) override;
+  void read_page_with(std::function<PageContent()> read) override;
   void leave(bool ok, const std::string& error) noexcept override;
 
  private:

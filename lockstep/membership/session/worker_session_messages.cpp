@@ -1,6 +1,7 @@
 // The thread of a session: the connection to the scheduler, and the messages over it.
 #include <lockstep/base/log.h>
 #include <lockstep/base/stack_signal.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/membership/session/worker_session_state.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/name_lookup.h>
@@ -24,6 +25,7 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLastWords = std::chrono::seconds(5);
+constexpr auto kWatchedHeartbeat = std::chrono::seconds(1);
 constexpr int kHung = 1;  // exit code: the same as for other failures
 
 }  // namespace
@@ -102,20 +104,23 @@ net::Awaitable<void> WorkerSession::State::converse() {
 
 // Sends the messages of the outbox; sends a heartbeat after some time without a message.
 net::Awaitable<void> WorkerSession::State::keep_sending(std::shared_ptr<net::Channel> channel) {
+  const auto heartbeat = std::min(options_.heartbeat, options_.heartbeat_limit / 4);
   try {
     while (channel_ == channel) {
+      if (outbox_.empty())
+        co_await net::sleep(
+            wake_, session_.watched ? std::min<std::chrono::milliseconds>(heartbeat, kWatchedHeartbeat) : heartbeat);
+      if (channel_ != channel) co_return;
       FromWorker message = Heartbeat{};
-      if (outbox_.empty()) {
-        co_await net::sleep(wake_, std::min(options_.heartbeat, options_.heartbeat_limit / 4));
-        if (channel_ != channel) co_return;
-        const std::lock_guard lock(mutex_);
-        message = last_step_;
-      }
-      if (!outbox_.empty()) {
+      const bool has_message = !outbox_.empty();
+      if (has_message) {
         message = std::move(outbox_.front());
         outbox_.pop_front();
       }
-      co_await channel->send(print(message));
+      // The last report is that of the end.
+      const bool ends = session_.watched && std::holds_alternative<Leave>(message);
+      if (!has_message || ends) co_await channel->send(print(report()));
+      if (has_message) co_await channel->send(print(message));
     }
   } catch (const std::exception&) {
     channel->close();  // the receiving coroutine gets the same error and reports it
@@ -152,15 +157,29 @@ void WorkerSession::State::carry_out(const GenerationBroken& broken) {
 
 void WorkerSession::State::carry_out(const MustEnd& end) { end_process(end.reason); }
 
-std::string WorkerSession::State::progress() {
+PageContent WorkerSession::State::page() {
   const std::lock_guard calling(calling_);
-  const auto words = describe_progress_ ? describe_progress_() : std::string();
-  return words.empty() ? "" : fmt::format("it {}; ", words);
+  return read_page_ ? read_page_() : last_page_;
+}
+
+Heartbeat WorkerSession::State::report() {
+  Heartbeat report;
+  if (session_.watched) {
+    report.page = page();
+    report.memory = resident_bytes(::getpid());
+  }
+  const std::lock_guard lock(mutex_);
+  report.step = last_step_.step;
+  report.step_us = last_step_.step_us;
+  report.own_us = last_step_.own_us;
+  return report;
 }
 
 // Ends the process: there is no other way to end a hanging thread.
 void WorkerSession::State::end_process(const std::string& reason) {
-  const auto where = fmt::format("{}its stack is:\n{}", progress(), stack_of_thread(owner_, std::chrono::seconds(2)));
+  const auto progress = describe(page().progress);
+  const auto where = fmt::format("{}its stack is:\n{}", progress.empty() ? "" : fmt::format("it {}; ", progress),
+                                 stack_of_thread(owner_, std::chrono::seconds(2)));
   log_error("{}; {}", reason, where);
   leave({false, "it hangs: " + where});
   asio::co_spawn(

@@ -32,7 +32,7 @@ class WorkerSession::State {
   std::optional<std::string> broken(std::int64_t generation) const;
   std::optional<std::string> lost() const;
   void on_broken(std::function<void(const std::string&)> call);
-  void describe_progress_with(std::function<std::string()> words);
+  void read_page_with(std::function<PageContent()> read);
   bool recovers() const { return options_.recovers; }
   StoreAt await_store(std::chrono::steady_clock::time_point deadline);
   void publish_store(const StoreAt& store) { take(StoreOpened{store}); }
@@ -47,8 +47,9 @@ class WorkerSession::State {
   }
   void completed_step(std::int64_t step, const std::optional<StepTime>& time) {
     const std::lock_guard lock(mutex_);
-    last_step_ = Heartbeat{step, time ? std::optional(time->whole.count()) : std::nullopt,
-                           time ? std::optional(time->own.count()) : std::nullopt};
+    last_step_.step = step;
+    last_step_.step_us = time ? std::optional(time->whole.count()) : std::nullopt;
+    last_step_.own_us = time ? std::optional(time->own.count()) : std::nullopt;
   }
 
  private:
@@ -65,7 +66,8 @@ class WorkerSession::State {
   void carry_out(const MustEnd& end);
   void carry_out(const SessionLine& line) { write_log(line.level, line.text); }
   void end_process(const std::string& reason);
-  std::string progress();
+  PageContent page();
+  Heartbeat report();
 
   // Functions of the owner (worker_session.cpp). Called with the lock held:
   std::optional<std::string> what_is_lost() const { return loss_in(session_, place_->generation); }
@@ -86,9 +88,10 @@ class WorkerSession::State {
   Heartbeat last_step_;
   std::string own_address_;
 
-  std::mutex calling_;  // held in calls of the next two, which may take other locks but not this object's
+  std::mutex calling_;  // held in calls of the next two functions, which may take other locks but not this object's
   std::function<void(const std::string&)> on_broken_;
-  std::function<std::string()> describe_progress_;
+  std::function<PageContent()> read_page_;
+  PageContent last_page_;  // before it was removed
 
   std::optional<RankAssignment> place_;  // for the owner's thread
   std::thread thread_;
