@@ -278,8 +278,76 @@ def run():
     return picture
 
 
+def recovery_race():
+    names = dict(replacement="lockstep run: a new process, state from memory", restart="lockstep run: all again, from a checkpoint",
+                 torchrun="torchrun: all again, from a checkpoint", torchft="torchft: the others go on, state from memory")
+    ways = [(row[0], *map(float, row[1:4]), int(row[4]), row[6] == "yes") for row in table("recovery_race.csv")]
+    losses = [(row[0], *map(float, row[3:6])) for row in table("recovery_race_losses.csv")]
+    picture = Picture(
+        "recovery_race", 96 + 66 * len(ways), "The same training and the same losses of ranks, in four ways to recover",
+        "Seconds to the end, and of an undisturbed run: " + "; ".join(
+            f"{names[way]}: {end:.0f} instead of {calm:.0f}, goodput {goodput:.2f}, {repeated} steps repeated, " +
+            ("the weights of the undisturbed run" if same else "other weights") for way, calm, end, goodput, repeated, same in ways) + ".")
+    scale = 614 / max(end for _, _, end, _, _, _ in ways)
+    for i, (way, calm, end, goodput, repeated, same) in enumerate(ways):
+        y = 8 + 66 * i
+        picture.text(8, y + 14, names[way])
+        picture.text(632, y + 14, f"goodput {goodput:.2f}", "end bold")
+        picture.box(8, y + 22, end * scale, 26, "green")
+        for _, killed, resumed, regained in (loss for loss in losses if loss[0] == way):
+            picture.box(8 + killed * scale, y + 22, (resumed - killed) * scale, 26, "plain")
+            if regained > resumed:
+                picture.box(8 + resumed * scale, y + 22, (regained - resumed) * scale, 26, "orange")
+            picture.parts.append(f'<circle cx="{8 + killed * scale:g}" cy="{y + 35:g}" r="4" class="dot"/>')
+        picture.path([(8 + calm * scale, y + 20), (8 + calm * scale, y + 54)])
+    y = 14 + 66 * len(ways)
+    for x, kind, words in ((8, "green", "new steps"), (128, "plain", "no steps"), (240, "orange", "steps made again")):
+        picture.box(x, y, 20, 16, kind)
+        picture.text(x + 28, y + 13, words, "soft")
+    picture.parts.append(f'<circle cx="420" cy="{y + 8}" r="4" class="dot"/>')
+    picture.text(432, y + 13, "a rank is killed", "soft")
+    picture.note(y + 44, f"Length: time. The longest bar has {max(end for _, _, end, _, _, _ in ways):.0f} s; a line marks the end of the same run without losses.")
+    return picture
+
+
+def rendezvous():
+    rows = [(row[0], row[1], int(row[2]), float(row[3]), float(row[7])) for row in table("rendezvous.csv")]
+    most = max(ranks for _, _, ranks, _, _ in rows)
+    titles = dict(number="each gets its number", list="each gets the list of all")
+    picture = Picture(
+        "rendezvous", 330, f"Up to {most:,} simulated ranks meet through Lockstep's store and through c10d's",
+        "Seconds until all have met: " + "; ".join(f"{titles[exchange]}, {store}, {ranks:,} ranks: {seconds:g}" for exchange, store, ranks, seconds, _ in rows) + ".")
+    top, height, width = 48, 180, 240
+    for panel, exchange in enumerate(dict.fromkeys(row[0] for row in rows)):
+        own = [row for row in rows if row[0] == exchange]
+        longest = max(seconds for _, _, _, seconds, _ in own)
+        unit = next(unit for unit in (1, 2, 5, 10, 20, 50, 100, 200) if longest / unit <= 5)
+        left = 46 + 320 * panel
+        def at(ranks, seconds):
+            return left + width * ranks / most, top + height * (1 - seconds / (longest * 1.05))
+        picture.text(left - 38, 24, f"{titles[exchange]}, s", "bold")
+        for tick in range(0, int(longest) + 1, unit):
+            x, y = at(0, tick)
+            picture.path([(x, y), (left + width, y)], "grid")
+            picture.text(x - 8, y + 5, str(tick), "end soft")
+        for ranks in sorted({row[2] for row in own} - {1000}):
+            picture.text(at(ranks, 0)[0], top + height + 20, f"{ranks // 1000}k", "middle soft")
+        for store, curve, dot in (("c10d", "line", "dot"), ("Lockstep", "curve", "blue")):
+            points = [at(ranks, seconds) for _, name, ranks, seconds, _ in own if name == store]
+            picture.path(points, curve)
+            for x, y in points:
+                picture.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="5" class="{dot}"/>')
+    memory = {(exchange, store): mib for exchange, store, ranks, _, mib in rows if ranks == most}
+    for x, dot, store, name in ((24, "blue", "Lockstep", "Lockstep's store"), (344, "dot", "c10d", "c10d's TCPStore with libuv")):
+        picture.parts.append(f'<circle cx="{x}" cy="268" r="5" class="{dot}"/>')
+        picture.text(x + 14, 273, name)
+    own, other = (" and ".join(f"{memory[exchange, store]:.0f}" for exchange in titles) for store in ("Lockstep", "c10d"))
+    picture.note(300, f"By the number of ranks. {most:,} ranks cost the stores {own} MiB (Lockstep), {other} MiB (c10d).")
+    return picture
+
+
 def main():
-    for draw in (house, training_step, loss_and_return, placements, plan, run):
+    for draw in (house, training_step, loss_and_return, placements, plan, run, recovery_race, rendezvous):
         picture = draw()
         path = PICTURES / f"{picture.name}.svg"
         if "--check" not in sys.argv[1:]:
