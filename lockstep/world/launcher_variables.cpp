@@ -153,6 +153,7 @@ void meet_at_own_store(const Environment& environment, World& world) {
   }
   world.master_addr = without_brackets(std::string_view(place).substr(0, colon));
   world.master_port = static_cast<std::uint16_t>(*port);
+  world.store_is_own = true;
   add_evidence(world, kOwnStore, cut_text(place));
 }
 

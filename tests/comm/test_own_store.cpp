@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <future>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -215,6 +217,22 @@ TEST(OwnStore, ARankWithAnotherSecretIsToldSo) {
     expect_words(error, rank.rank() == 1 ? std::vector<std::string>{"which has another secret", "LOCKSTEP_STORE_SECRET"}
                                          : std::vector<std::string>{"1 of 2 ranks did not register", "rank 1."});
   });
+}
+
+TEST(OwnStore, ARankTriesAgainWhereABusyStoreOfItsLauncherClosedTheConnection) {
+  std::atomic<int> closed{0};
+  auto busy = std::make_unique<RawServer>([&](int /*connection*/) { ++closed; });
+  World world;
+  world.rendezvous = Rendezvous::tcp;
+  world.master_addr = "127.0.0.1";
+  world.master_port = busy->port();
+  world.store_is_external = world.store_is_own = true;
+  auto joined = std::async(std::launch::async,
+                           [&] { return detail::reach_tcp_store(world, world.master_addr, world.master_port, 60s); });
+  while (closed < 5) std::this_thread::sleep_for(1ms);  // one of them only looks whether there is a listener
+  busy.reset();
+  const auto store = detail::host_own_store({"127.0.0.1", world.master_port, {}}, {"127.0.0.1"}, 60s);
+  EXPECT_TRUE(joined.get());
 }
 
 TEST(OwnStore, AStoreOfC10dAtThePortIsNamed) {

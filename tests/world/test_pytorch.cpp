@@ -190,6 +190,8 @@ TEST(WorldPytorch, PrefersTheLaunchersStoreForRanksOfLockstep) {
   const std::string own = base + "TORCHELASTIC_USE_AGENT_STORE=True LOCKSTEP_STORE=";
   const World world = detect_world(environment_of(own + "127.0.0.1:4711"));
   EXPECT_TRUE(world.store_is_external);
+  EXPECT_TRUE(world.store_is_own);
+  EXPECT_FALSE(detect_world(environment_of(base + "TORCHELASTIC_USE_AGENT_STORE=True")).store_is_own);
   EXPECT_EQ(world.master_addr, "127.0.0.1");
   EXPECT_EQ(world.master_port, 4711);
   EXPECT_NE(world.evidence.find("LOCKSTEP_STORE=127.0.0.1:4711"), std::string::npos) << world.evidence;

@@ -100,6 +100,7 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_path;          ///< path of the file, with Rendezvous::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
+  bool store_is_own = false;       ///< and it is certain that the store is not one of c10d
   std::string scheduler_secret;    ///< with Rendezvous::scheduler: the secret of the job; empty: none
   std::string job_service;  ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: no such service
   /// This process's certificates, if the job encrypts data between hosts (GroupOptions::encrypt): connect() reads them.
