@@ -120,7 +120,12 @@ class LivePage::State {
   void end(const LaunchResult& result, const LogFolder& logs) {
     const auto page = server_.end({result.exit_code, reason_of(result)});
     const auto folder = folder_for(page.work_dir, logs);
-    if (folder.empty()) return;
+    if (folder.empty()) {
+      ::dprintf(options_.err,
+                "lockstep run: the page of this job is not kept: its ranks have reported no folder; with "
+                "--log-dir it stays there\n");
+      return;
+    }
     // Launchers of one job may share the folder.
     const auto file = folder / (first_rank_ == 0 ? "dashboard.html" : fmt::format("dashboard_{}.html", first_rank_));
     ::dprintf(options_.err, "lockstep run: %s\n", dashboard::keep_page(page, file).c_str());

@@ -54,6 +54,7 @@ JobFacts look_at(const membership::Membership& membership) {
     const bool is_lost = std::ranges::binary_search(lost, *member.rank);
     facts.ranks.push_back(facts_of(member, is_lost, membership.recovery));
   }
+  std::ranges::sort(facts.ranks, {}, [](const RankFacts& one) { return one.process.rank; });
   facts.hosts = std::max(1, static_cast<int>(machines.size()));
   return facts;
 }

@@ -111,8 +111,15 @@ class JobPage {
   /// The folder of the workers may be one of another host.
   void end(int exit_code, const std::string& text) {
     const auto page = server_.end({exit_code, text});
+    if (page.work_dir.empty()) {
+      log_info("the page of this job is not kept: no worker has reported a folder (system.work_dir)");
+      return;
+    }
     std::error_code ignored;
-    if (page.work_dir.empty() || !std::filesystem::is_directory(page.work_dir, ignored)) return;
+    if (!std::filesystem::is_directory(page.work_dir, ignored)) {
+      log_warning("the page of this job is not kept: the workers' folder {} is not on this host", page.work_dir);
+      return;
+    }
     log_info("{}", dashboard::keep_page(page, std::filesystem::path(page.work_dir) / "dashboard.html"));
   }
 

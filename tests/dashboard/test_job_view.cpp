@@ -206,18 +206,18 @@ TEST(JobFacts, AreMadeOfTheMembersOfASchedulerThatHaveRanks) {
   EXPECT_EQ(facts.world, 4);
   EXPECT_EQ(facts.hosts, 2);
   ASSERT_EQ(facts.ranks.size(), 3U);
-  EXPECT_EQ(facts.ranks[0].process.rank, 3);
-  EXPECT_EQ(facts.ranks[0].process.host, "pod-0");
-  EXPECT_EQ(facts.ranks[0].progress->step, 7);
-  EXPECT_EQ(facts.ranks[0].training.samples, 70);
-  EXPECT_EQ(facts.ranks[0].memory, 4096U);
+  EXPECT_EQ(facts.ranks[2].process.rank, 3);
+  EXPECT_EQ(facts.ranks[2].process.host, "pod-0");
+  EXPECT_EQ(facts.ranks[2].progress->step, 7);
+  EXPECT_EQ(facts.ranks[2].training.samples, 70);
+  EXPECT_EQ(facts.ranks[2].memory, 4096U);
   EXPECT_EQ(facts.ranks[1].process.state, ProcessState::ended);
-  EXPECT_EQ(facts.ranks[2].process.state, ProcessState::lost);
-  EXPECT_EQ(facts.ranks[2].process.end, "it closed the connection");
+  EXPECT_EQ(facts.ranks[0].process.state, ProcessState::lost);
+  EXPECT_EQ(facts.ranks[0].process.end, "it closed the connection");
 
   job.members[2].phase = Phase::failed;
   job.recovery = false;
-  EXPECT_EQ(look_at(job).ranks[2].process.state, ProcessState::failed);
+  EXPECT_EQ(look_at(job).ranks[0].process.state, ProcessState::failed);
 }
 
 TEST(JobView, TwoLossesAtOnceGiveOneGeneration) {

@@ -56,12 +56,12 @@ def free_port():
 
 
 class Command:
-    """A command of lockstep in the background. Its output goes to files."""
+    """A command of lockstep in the background, in this folder or in `there`. Its output goes to files."""
 
-    def __init__(self, folder, name, words, environment):
+    def __init__(self, folder, name, words, environment, there=None):
         self.err = Path(folder, f"{name}.err")
         with self.err.open("wb") as err, Path(folder, f"{name}.out").open("wb") as out:
-            self.process = subprocess.Popen([LOCKSTEP, *words], stdout=out, stderr=err, env={**os.environ, **environment})
+            self.process = subprocess.Popen([LOCKSTEP, *words], stdout=out, stderr=err, env={**os.environ, **environment}, cwd=there)
 
     def said(self, pattern):
         """The first match in stderr, once it is there."""
@@ -102,8 +102,8 @@ class LivePage(unittest.TestCase):
         self.driver = opened.__enter__()
         self.addCleanup(opened.__exit__, None, None, None)
 
-    def start(self, name, words, environment):
-        command = Command(self.folder, name, words, environment)
+    def start(self, name, words, environment, there=None):
+        command = Command(self.folder, name, words, environment, there)
         self.addCleanup(command.close)
         return command
 
@@ -198,7 +198,9 @@ class LivePage(unittest.TestCase):
         self.driver.execute_script("window.stays = true;")
 
         def worker(name, node):
-            return self.start(name, ["train", "--config", str(self.config)], {**job, "MS_ROLE": "MS_WORKER", "MS_NODE_ID": node})
+            # The folder of the run is relative to another folder than that of the scheduler.
+            return self.start(name, ["train", "--config", str(self.config), "system.work_dir=out"],
+                              {**job, "MS_ROLE": "MS_WORKER", "MS_NODE_ID": node}, self.folder)
 
         first, second = worker("first", "w0"), worker("second", "w1")
         self.wait_for_text("state", "running")

@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -103,9 +105,11 @@ KeptTimes::KeptTimes() : account(begin_of_run()) { shown.doing = TimePart::start
 
 void KeptTimes::lose() { account.lose(steady_now()); }
 
-RunClock::RunClock(KeptTimes& kept, const Group& group, bool common_steps, std::string work_dir)
+RunClock::RunClock(KeptTimes& kept, const Group& group, bool common_steps, const std::string& work_dir)
     : kept_(kept), group_(group), common_steps_(common_steps), blocked_before_(kept.shown.blocked) {
-  kept_.shown.work_dir = std::move(work_dir);
+  std::error_code failed;
+  const auto folder = std::filesystem::absolute(work_dir, failed);  // readers have other working directories
+  kept_.shown.work_dir = failed ? work_dir : folder.string();
   kept_.shown.metrics.reserve(kMetricsShown);
   show(kept_.account.now_in());
 }

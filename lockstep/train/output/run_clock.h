@@ -36,7 +36,7 @@ class RunClock {
   static constexpr std::size_t kMetricsShown = 16;
 
   /// `common_steps`: all ranks make each step together. `kept` outlives this.
-  RunClock(KeptTimes& kept, const Group& group, bool common_steps, std::string work_dir);
+  RunClock(KeptTimes& kept, const Group& group, bool common_steps, const std::string& work_dir);
 
   /// As the functions of TimeAccount.
   TimePart enter(TimePart part) { return kept_.account.enter(part, now()); }
