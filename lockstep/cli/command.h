@@ -45,11 +45,11 @@ struct Converter {
   std::function<ConvertedFile(const std::string& file)> convert;
 };
 
-/// Of --dashboard, for commands that serve the live page of a job.
+/// The help text of --dashboard, for commands that serve the live page of a job.
 inline constexpr const char* kDashboardHelp =
-    "Serve a page that shows the job while it runs, with its address on stderr: at this port of this machine alone, or "
-    "of HOST, an address that other machines reach; 0, or no value: a free port. Only whoever has the whole address "
-    "sees the job";
+    "Serve a page that shows the job while it runs, and print its address to stderr. PORT: at 127.0.0.1; HOST:PORT: at "
+    "an address that other machines reach; 0 or no value: at a free port. The address has a token, without which the "
+    "page cannot be opened";
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, const KnownParts& parts, Action& chosen);

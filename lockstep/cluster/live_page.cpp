@@ -1,17 +1,14 @@
 // A live page's server inside the launcher: requests to kill pass from its thread to the launcher's through a queue.
 #include <lockstep/base/text.h>
-#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/live_page.h>
 #include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/dashboard/server.h>
-#include <lockstep/version.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdio.h>
 
-#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <mutex>
@@ -28,16 +25,13 @@ constexpr std::size_t kLongestReason = 400;
 constexpr std::string_view kOwnName = "lockstep run: ";
 
 dashboard::JobDescription describe_job(const LaunchOptions& options, bool shares_job) {
-  dashboard::JobDescription job;
+  auto job = dashboard::describe_job_here();
   const auto& command = options.program.command;
   job.name = options.run_id.empty() ? std::filesystem::path(command.front()).filename().string() : options.run_id;
   // As it is typed: the path of the program is found by the launcher.
   auto words = command;
   words.front() = std::filesystem::path(words.front()).filename().string();
   job.program = cut_text(fmt::format("{}", fmt::join(words, " ")), kLongestProgram);
-  job.version = version();
-  job.host = host_name().value_or("localhost");
-  job.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   job.world = options.processes;
   if (shares_job) {
     job.notes.push_back(

@@ -1,5 +1,5 @@
 // What a launcher and the status pages of its ranks, or a scheduler and its workers, say about a job at one time: the
-// input of the page of a job. And what a page asks of the launcher.
+// input of the page of a job. Also the request of a page to the launcher.
 #pragma once
 
 #include <lockstep/base/status_page.h>

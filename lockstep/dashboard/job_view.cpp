@@ -165,8 +165,11 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
   std::map<std::string, std::vector<int>> ended;  // by how
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
-    if (one.process.state == ProcessState::running) rank.end_told = false;  // also one that has reconnected
-    if (one.process.state == ProcessState::running || std::exchange(rank.end_told, true)) continue;
+    if (one.process.state == ProcessState::running) {
+      rank.end_told = false;  // it may have reconnected
+      continue;
+    }
+    if (std::exchange(rank.end_told, true)) continue;
     view.missing.erase(one.process.rank);
     if (one.process.state == ProcessState::ended) {
       ended[one.process.end].push_back(one.process.rank);

@@ -12,6 +12,7 @@
 #include <lockstep/dashboard/page.h>
 #include <lockstep/dashboard/server.h>
 #include <lockstep/membership/service/listener.h>
+#include <lockstep/version.h>
 
 #include <fmt/format.h>
 
@@ -286,6 +287,14 @@ PageAddress parse_page_address(const std::string& text, const std::string& name)
   const bool is_one_word = address.host.find_first_of(bracketed ? "[] /" : "[]: /") == std::string::npos;
   if (address.host.empty() || !is_one_word) refuse();
   return address;
+}
+
+JobDescription describe_job_here() {
+  JobDescription job;
+  job.version = version();
+  job.host = host_name().value_or("localhost");
+  job.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return job;
 }
 
 std::string keep_page(const EndedPage& page, const std::filesystem::path& file) {

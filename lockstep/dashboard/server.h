@@ -21,6 +21,9 @@ struct PageAddress {
 /// "80", "host:80" or "[::1]:80". Error(invalid_argument) for other texts; `name`: the flag or key, for the message.
 PageAddress parse_page_address(const std::string& text, const std::string& name);
 
+/// The description of a job that begins now, served by this process: its time, host and version.
+JobDescription describe_job_here();
+
 struct PageServerOptions {
   PageAddress address{};
   /// Receives the requests to kill ranks, on the server's thread; must not block. Without it pages only show the job.

@@ -83,18 +83,12 @@ void describe(Fields& f, Register& m) {
   f.name("nonce", m.nonce);
   f.name("proof", m.proof);
 }
+
 // ---- the page of a worker, in its heartbeats
 
 constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kLongestList = 32;
 
-/// A value that is an integer in the message.
-template <typename Fields, typename T>
-void describe_integer(Fields& f, const char* key, T& value) {
-  auto number = static_cast<std::int64_t>(value);
-  f.number(key, number, std::int64_t{0}, kMost);
-  value = static_cast<T>(number);
-}
 template <typename Fields, typename Duration>
 void describe_duration(Fields& f, const char* key, Duration& value) {
   std::int64_t ticks = value.count();
@@ -104,7 +98,7 @@ void describe_duration(Fields& f, const char* key, Duration& value) {
 template <typename Fields>
 void describe(Fields& f, CollectiveMark& m) {
   f.text("op", m.op);
-  describe_integer(f, "number", m.number);
+  f.number("number", m.number, std::uint64_t{0}, static_cast<std::uint64_t>(kMost));
   f.text("group", m.group);
 }
 template <typename Fields>
@@ -198,7 +192,7 @@ class Reader {
 
   template <typename Int>
   void number(const char* key, Int& value, Int low, Int high) {
-    value = static_cast<Int>(integer(key, field(key), low, high));
+    value = static_cast<Int>(integer(key, field(key), static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)));
   }
   template <typename Int>
   void maybe(const char* key, std::optional<Int>& value, Int low, Int high) {

@@ -4,7 +4,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/stay.h>
 #include <lockstep/cluster/etcd/client.h>
 #include <lockstep/cluster/failure.h>
@@ -125,12 +124,9 @@ class JobPage {
 
  private:
   static dashboard::JobDescription describe_job(const ClusterSettings& settings) {
-    dashboard::JobDescription job;
+    auto job = dashboard::describe_job_here();
     job.name = host_and_port(settings.host, settings.port);
     job.program = settings.evidence;
-    job.version = version();
-    job.host = host_name().value_or("localhost");
-    job.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     job.world = settings.workers + settings.servers;
     job.notes.emplace_back("The output of the workers is where they were started, and not here.");
     return job;

@@ -123,8 +123,8 @@ void put_block(std::string& record, std::string_view block) {
 }
 
 /// Counts this rank among those that have left the rendezvous `name` of `size` ranks; the last one removes the file,
-/// unless another rendezvous has begun in it. For a process whose FileStores of this file are destroyed: their
-/// destructors write, and would make a removed file again.
+/// unless another rendezvous has begun in it. The FileStores of this process must be destroyed before, because their
+/// destructors write, which creates a removed file again.
 void leave_file(const fs::path& path, const std::string& name, int size) {
   const auto fd = open_locked(path, O_RDWR | O_APPEND, LOCK_EX);
   if (!fd) return;
