@@ -119,6 +119,31 @@ std::string host_and_port(std::string_view host, std::uint16_t port) {
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+std::optional<HostPort> parse_host_and_port(std::string_view text) {
+  const bool brackets = text.starts_with('[');
+  const auto close = brackets ? text.find(']') : 0;
+  if (close == std::string_view::npos) return std::nullopt;
+  const bool bare_v6 = !brackets && text.find(':') != text.rfind(':');
+  const auto colon = bare_v6 ? std::string_view::npos : text.find(':', close);
+  HostPort read{std::string(text.substr(0, colon)), std::nullopt};
+  if (brackets) {
+    if (close + 1 != read.host.size()) return std::nullopt;
+    read.host = text.substr(1, close - 1);
+  }
+  if (read.host.empty() || read.host.find_first_of("[]/ \t") != std::string::npos) return std::nullopt;
+  if (colon == std::string_view::npos) return read;
+  const auto port = parse_integer(text.substr(colon + 1));
+  if (!port || *port < 0 || *port > std::numeric_limits<std::uint16_t>::max()) return std::nullopt;
+  read.port = static_cast<std::uint16_t>(*port);
+  return read;
+}
+
+std::optional<HostPort> parse_listening_address(std::string_view text) {
+  const bool is_port = text.find(':') == std::string_view::npos;
+  auto read = parse_host_and_port(is_port ? fmt::format("127.0.0.1:{}", text) : std::string(text));
+  return read && read->port ? read : std::nullopt;
+}
+
 std::string names_of_ranks(const std::vector<int>& ranks) {
   constexpr std::ptrdiff_t kNamed = 8;
   const std::vector<int> named(ranks.begin(), ranks.begin() + std::min(std::ssize(ranks), kNamed));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/files.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/world/detect.h>
@@ -53,15 +54,9 @@ void check_port(std::string_view flag, std::int64_t port) {
 
 /// HOST, HOST:PORT, [IPV6] or [IPV6]:PORT.
 Endpoint parse_endpoint(const std::string& text, std::uint16_t default_port) {
-  const bool bracketed = text.starts_with('[');
-  const auto end = bracketed ? text.find(']') : text.rfind(':');
-  const std::string host = bracketed ? text.substr(1, end == std::string::npos ? 0 : end - 1) : text.substr(0, end);
-  const std::string rest = end == std::string::npos ? "" : text.substr(bracketed ? end + 1 : end);
-  const auto port = rest.empty() ? std::optional<std::int64_t>(default_port)
-                                 : (rest.starts_with(':') ? parse_integer(rest.substr(1)) : std::nullopt);
-  if (!port || host.empty()) refuse("--rdzv_endpoint '{}' must be HOST or HOST:PORT", text);
-  if (*port != 0) check_port("the port of --rdzv_endpoint", *port);
-  return {host, static_cast<std::uint16_t>(*port)};
+  const auto place = parse_host_and_port(text);
+  if (!place) refuse("--rdzv_endpoint '{}' must be HOST or HOST:PORT, a port from 1 to {}", text, kHighestPort);
+  return {place->host, place->port.value_or(default_port)};
 }
 
 /// In torchrun this means "one node, any port": each launcher would use its own localhost.

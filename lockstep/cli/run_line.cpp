@@ -1,6 +1,7 @@
 // A pass before CLI11: flags in all their spellings, PROGRAM split off, and PET_ variables as defaults of flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cli/run_line.h>
 
@@ -110,11 +111,7 @@ std::string next_value(const CLI::App& command, const std::vector<std::string>& 
 
 /// The value of a flag that may lack it: a port, alone or after a host. Any other word is the next flag or PROGRAM.
 std::string value_if_port(const std::vector<std::string>& words, std::size_t& next) {
-  const auto is_port = [](std::string_view word) {
-    const auto number = parse_integer(word.substr(word.rfind(':') + 1));
-    return number && *number >= 0 && word.find('/') == std::string_view::npos;
-  };
-  return next < words.size() && is_port(words[next]) ? words[next++] : "0";
+  return next < words.size() && parse_listening_address(words[next]) ? words[next++] : "0";
 }
 
 /// Writes one argument with "=" if possible: in this form a value may begin with a dash, but must not be empty.

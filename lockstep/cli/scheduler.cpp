@@ -5,6 +5,7 @@
 #include <lockstep/base/config_reader.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cluster/elastic/node_service.h>
 #include <lockstep/cluster/etcd/client.h>
@@ -51,9 +52,10 @@ constexpr const char* kStatusFooter =
     "of --config; with --rdzv-endpoint, of the launchers of `lockstep run` that meet there. With TLS it shows this\n"
     "machine's client certificate, as a worker does.\n"
     "\n"
-    "With --calls FOLDER it reads the logs of `lockstep run` on this machine instead (--log-dir; without FOLDER, the\n"
-    "launchers that run now): the first collective that not all ranks have made, which ranks are missing from it and\n"
-    "what they did last, and the last calls of each rank. That works while a job hangs, and after it has ended.\n"
+    "With --calls FOLDER it reads the logs of `lockstep run` on this machine instead (--log-dir; without FOLDER, of\n"
+    "launchers without --log-dir that run now): the first collective that not all ranks have made, which ranks are\n"
+    "missing from it and what they did last, and the last calls of each rank. That works while a job hangs, and after\n"
+    "it has ended.\n"
     "\n"
     "Exit code: 0 when the service answered, 1 when it did not, 2 when its address is not given.\n"
     "\n"
@@ -106,11 +108,14 @@ int print_status(const std::string& text, bool json) {
 
 /// The status of launchers at their endpoint.
 int show_launchers(const std::string& endpoint, bool json) {
-  const auto server =
-      cluster::etcd::parse_server(endpoint.find(':') == std::string::npos ? endpoint + ":29400" : endpoint);
-  if (!server) fail(ErrorKind::invalid_argument, "status", "--rdzv-endpoint '{}' must be HOST or HOST:PORT", endpoint);
+  constexpr std::uint16_t kPort = 29400;
+  const auto place = parse_host_and_port(endpoint);
+  if (!place || place->port == 0) {
+    fail(ErrorKind::invalid_argument, "status", "--rdzv-endpoint '{}' must be HOST or HOST:PORT", endpoint);
+  }
   const auto tls = net::find_peer_tls(current_environment());
-  return print_status(membership::fetch_status(server->host, server->port, tls ? tls->client : nullptr), json);
+  return print_status(membership::fetch_status(place->host, place->port.value_or(kPort), tls ? tls->client : nullptr),
+                      json);
 }
 
 int show_status(const ClusterConfig& config, const KnownParts& parts, bool json) {
@@ -170,8 +175,11 @@ void add_scheduler(CLI::App& app, const KnownParts& parts, Action& chosen) {
   command->footer(kSchedulerFooter);
   command->callback([=, &chosen] {
     chosen = [=] {
+      // CLI11 gives the next word to the flag, even where that is a key.
+      const bool took_key = page->find('=') != std::string::npos;
+      if (took_key) config->overrides.insert(config->overrides.begin(), *page);
       auto options = read_cluster_options(*config, parts);
-      if (wants_page->count() > 0) options.dashboard = page->empty() ? "0" : *page;
+      if (wants_page->count() > 0) options.dashboard = page->empty() || took_key ? "0" : *page;
       return runner::run_scheduler(options);
     };
   });
@@ -191,7 +199,11 @@ void add_status(CLI::App& app, const KnownParts& parts, Action& chosen) {
   CLI::Option* const wants_calls =
       command->add_option("--calls", *calls, "The last collectives of each rank on this machine, from these logs")
           ->type_name("[FOLDER]")
-          ->expected(0, 1);
+          ->expected(0, 1)
+          ->excludes("--json")
+          ->excludes("--rdzv-endpoint")
+          ->excludes("--config")
+          ->excludes("KEYS");
   command->footer(kStatusFooter);
   command->callback([=, &chosen] {
     chosen = [=] {

@@ -2,6 +2,7 @@
 // and the words of its command: Python before scripts and modules, --local-rank, and ${local_rank} replaced.
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/rank_output.h>
@@ -128,7 +129,7 @@ Environment environment_of_rank(Environment inherited, const Launch& job, int lo
     inherited.erase(name);  // set by an outer launcher
   if (job.service) {
     const auto* const scheme = job.service->encrypted ? "tls://" : "";
-    inherited[kService] = fmt::format("{}{}:{}", scheme, job.service->host, job.service->port);
+    inherited[kService] = scheme + host_and_port(job.service->host, job.service->port);
     inherited[kServiceSecret] = job.service->secret;
     if (job.turn > 0) inherited[kServiceTurn] = std::to_string(job.turn);
     inherited[kSessionFile] = session_file_of(job, local_rank).string();

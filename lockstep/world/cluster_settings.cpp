@@ -1,6 +1,7 @@
 // The settings of a job with a scheduler: their keys, and the variables such as MS_ROLE that have priority over them.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/launcher_variables.h>
@@ -45,6 +46,9 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field(
       "dashboard", c.dashboard, anything(),
       "the scheduler serves the live page of the job here: PORT or HOST:PORT, 0 is a free port; null: it does not");
+  if (fields.purpose() == ConfigFields::Purpose::reading && c.dashboard && !parse_listening_address(*c.dashboard)) {
+    fields.refuse("dashboard", fmt::format("is '{}', which is neither PORT nor HOST:PORT", cut_text(*c.dashboard)));
+  }
 }
 
 namespace {
@@ -146,8 +150,8 @@ void require_all(const std::optional<std::int64_t>& workers, const std::optional
   if (!host) missing.emplace_back("MS_SCHED_HOST (or cluster.sched_host): the scheduler's address");
   if (!port) missing.push_back("MS_SCHED_PORT (or cluster.sched_port): the scheduler's port" + note_of_port);
   if (missing.empty()) return;
-  fail(ErrorKind::environment, "cluster", "{} is not enough for a job with a scheduler; set {}", evidence,
-       fmt::join(missing, ", and "));
+  fail(ErrorKind::environment, "cluster", "{} for a job with a scheduler; set {}",
+       evidence.empty() ? "nothing is set" : evidence + " is not enough", fmt::join(missing, ", and "));
 }
 
 void check_recovery(const ClusterSettings& settings) {

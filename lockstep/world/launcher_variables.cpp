@@ -1,5 +1,6 @@
 // The variables that several launcher detections read: rank and size, and the rendezvous.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 
@@ -89,18 +90,13 @@ std::string_view place_of(std::string_view method) { return method.substr(0, met
 std::string find_method(const Environment& environment) { return find(environment, kVariable).value_or("env://"); }
 
 void meet_by_tcp(const std::string& method, World& world) {
-  const std::string_view place = place_of(method).substr(kTcp.size());
-  const auto colon = place.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) fail_method(method, "names no host and port");
-  const auto host = place.substr(0, colon);
-  if (host.find(':') != std::string_view::npos && host.front() != '[') {
-    fail_method(method, "has an IPv6 address without brackets");
+  const auto place = parse_host_and_port(place_of(method).substr(kTcp.size()));
+  if (!place || place->port.value_or(0) == 0) {
+    fail_method(method, "has no host and port from 1 to 65535 (an IPv6 address in brackets)");
   }
-  const auto port = parse_integer(place.substr(colon + 1));
-  if (!port || *port < 1 || *port > kHighestPort) fail_method(method, "has no port from 1 to 65535");
   world.rendezvous = Rendezvous::tcp;
-  world.master_addr = without_brackets(host);
-  world.master_port = static_cast<std::uint16_t>(*port);
+  world.master_addr = place->host;
+  world.master_port = *place->port;
 }
 
 void meet_by_file(const std::string& method, World& world) {
@@ -142,19 +138,18 @@ std::optional<std::uint16_t> find_master_port(const Environment& environment) {
 }
 
 void meet_at_own_store(const Environment& environment, World& world) {
-  const auto place = find(environment, kOwnStore).value_or("");
-  if (place.empty()) return;
-  const auto colon = place.rfind(':');
-  const auto port = colon == std::string::npos ? std::nullopt : parse_integer(place.substr(colon + 1));
-  if (!port || *port < 1 || *port > kHighestPort || colon == 0) {
+  const auto text = find(environment, kOwnStore).value_or("");
+  if (text.empty()) return;
+  const auto place = parse_host_and_port(text);
+  if (!place || place->port.value_or(0) == 0) {
     fail(ErrorKind::environment, "world",
          "{}='{}' must be HOST:PORT, with a port from 1 to 65535; launchers set it, so leave it out", kOwnStore,
-         cut_text(place));
+         cut_text(text));
   }
-  world.master_addr = without_brackets(std::string_view(place).substr(0, colon));
-  world.master_port = static_cast<std::uint16_t>(*port);
+  world.master_addr = place->host;
+  world.master_port = *place->port;
   world.store_is_own = true;
-  add_evidence(world, kOwnStore, cut_text(place));
+  add_evidence(world, kOwnStore, cut_text(text));
 }
 
 bool has_init_method(const Environment& environment) { return find_method(environment) != kEnvironment; }

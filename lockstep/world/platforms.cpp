@@ -3,6 +3,7 @@
 // torchrun's flags.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
@@ -77,8 +78,8 @@ std::int64_t integer_in(const Json& value) {
 
 /// "h" of "h:2222".
 std::string without_port(const std::string& address) {
-  const auto colon = address.rfind(':');
-  return colon == std::string::npos || address.find(':') != colon ? address : address.substr(0, colon);
+  const auto place = parse_host_and_port(address);
+  return place ? place->host : address;
 }
 
 /// A cluster of several kinds of tasks, some of which are ranks.

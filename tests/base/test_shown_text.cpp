@@ -87,5 +87,28 @@ TEST(HostAndPort, HasBracketsWhereTheHostHasColons) {
   EXPECT_EQ(host_and_port("fe80::1", 65535), "[fe80::1]:65535");
 }
 
+TEST(HostAndPort, IsReadInAllForms) {
+  const auto read = [](const char* text) {
+    const auto place = parse_host_and_port(text);
+    if (!place) return std::string("refused");
+    return place->host + (place->port ? " " + std::to_string(*place->port) : "");
+  };
+  EXPECT_EQ(read("node-1"), "node-1");
+  EXPECT_EQ(read("node-1:29500"), "node-1 29500");
+  EXPECT_EQ(read("10.0.0.7:0"), "10.0.0.7 0");
+  EXPECT_EQ(read("::1"), "::1");
+  EXPECT_EQ(read("[::1]"), "::1");
+  EXPECT_EQ(read("[fe80::1]:65535"), "fe80::1 65535");
+  for (const char* bad : {"", ":", ":1", "a:", "a:65536", "a:-1", "a:x", "a b:1", "http://a", "[::1", "[::1]x:1",
+                          "[]:1", "[::1]:", "[::1]:x"}) {
+    EXPECT_EQ(read(bad), "refused") << bad;
+  }
+  EXPECT_EQ(parse_listening_address("8080")->host, "127.0.0.1");
+  EXPECT_EQ(parse_listening_address("8080")->port, 8080);
+  EXPECT_EQ(parse_listening_address("[::1]:0")->host, "::1");
+  for (const char* bad : {"", "host", "a=1", "65536", "::1", "train.py"})
+    EXPECT_FALSE(parse_listening_address(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -323,6 +323,10 @@ TEST(UserMistakes, WordsAtTheWrongPlaceAreAnsweredWithTheRightOnes) {
   expect_refused(lockstep({"run", "--nproc-per-node", "2", bench.config()}), 2,
                  {"is a configuration, and no program", "lockstep train --config"});
   expect_refused(lockstep({"status"}), 2, {"the scheduler's address is not given", "MS_SCHED_HOST"});
+  expect_refused(lockstep({"status", "--json", "--calls", "logs"}), 2, {"--json excludes --calls"});
+  expect_refused(lockstep({"scheduler", "--dashboard", "cluster.sched_prt=1"}), 2, {"cluster.sched_prt", "sched_port"});
+  expect_refused(lockstep({"scheduler", "cluster.dashboard=node"}), 2,
+                 {"cluster.dashboard", "neither PORT nor HOST:PORT"});
   const auto table = lockstep({"rank-table", "--server_ip", "127.0.0.1", "--out", "/nonexist"});
   EXPECT_EQ(table.status, (ExitStatus{2, 0}));
   EXPECT_THAT(table.err, AllOf(HasSubstr("lockstep: error: [--out]"), HasSubstr("/nonexist does not exist")));

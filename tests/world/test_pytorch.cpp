@@ -90,12 +90,12 @@ TEST(WorldPytorch, MeetsByInitMethod) {
       {"LOCKSTEP_INIT_METHOD=env://", "none 0/1 local 0/1 alone"},
   });
   const std::vector<std::pair<std::string, std::string_view>> cases = {
-      {"tcp://node7", "no host and port"},
-      {"tcp://:5", "no host and port"},
-      {"tcp://h:0", "port from 1 to 65535"},
-      {"tcp://h:65536", "port from 1 to 65535"},
-      {"tcp://h:", "port from 1 to 65535"},
-      {"tcp://::1:5", "without brackets"},
+      {"tcp://node7", "no host and port from 1 to 65535"},
+      {"tcp://:5", "no host and port from 1 to 65535"},
+      {"tcp://h:0", "no host and port from 1 to 65535"},
+      {"tcp://h:65536", "no host and port from 1 to 65535"},
+      {"tcp://h:", "no host and port from 1 to 65535"},
+      {"tcp://::1:5", "no host and port from 1 to 65535"},
       {"file://relative", "absolute path"},
       {"file:///", "absolute path"},
       {"node7:1234", "unknown scheme"},

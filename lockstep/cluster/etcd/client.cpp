@@ -3,6 +3,7 @@
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/cluster/etcd/client.h>
 
@@ -282,17 +283,9 @@ bool lease_is_alive(const json& answer) {
 }
 
 std::optional<HttpServer> parse_server(std::string_view text) {
-  const auto close = text.starts_with('[') ? text.find(']') : std::string_view::npos;
-  const bool brackets = close != std::string_view::npos;
-  const auto colon = brackets ? text.find(':', close) : text.rfind(':');
-  const bool bare_ipv6 = !brackets && text.find(':') != colon;
-  const bool has_port = colon != std::string_view::npos && !bare_ipv6;
-  const auto port = has_port ? parse_integer(text.substr(colon + 1)) : kUsualPort;
-  const auto host = brackets ? text.substr(1, close - 1) : text.substr(0, has_port ? colon : text.size());
-  const bool junk = brackets && close + 1 != (has_port ? colon : text.size());
-  if (host.empty() || junk || host.find('/') != std::string_view::npos) return std::nullopt;
-  if (!port || *port < 1 || *port > kHighestPort) return std::nullopt;
-  return HttpServer{std::string(host), static_cast<std::uint16_t>(*port)};
+  const auto place = parse_host_and_port(text);
+  if (!place || place->port == 0) return std::nullopt;
+  return HttpServer{place->host, place->port.value_or(kUsualPort)};
 }
 
 bool is_url(std::string_view text) { return text.starts_with(kPlain) || text.starts_with(kSecured); }

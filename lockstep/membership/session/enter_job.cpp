@@ -1,4 +1,5 @@
 // Entry of a process into its job, through a scheduler or a launcher's job service; a call of exit() is reported.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/membership/session/enter_job.h>
 
 #include <lockstep/base/error.h>
@@ -58,15 +59,14 @@ ServicePlace service_at(std::string text) {
   const std::string whole = text;
   const bool encrypted = text.starts_with(kEncrypted);
   if (encrypted) text.erase(0, kEncrypted.size());
-  const auto colon = text.rfind(':');
-  const auto port = colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
-  if (!port || *port < 1 || *port > 65535) {
+  const auto place = parse_host_and_port(text);
+  if (!place || place->port.value_or(0) == 0) {
     fail(ErrorKind::environment, "connect",
          "LOCKSTEP_JOB_SERVICE=\"{}\" must be HOST:PORT or tls://HOST:PORT; `lockstep run` sets it, remove it from the "
          "variables that you set",
          whole);
   }
-  return {text.substr(0, colon), static_cast<std::uint16_t>(*port), encrypted};
+  return {place->host, *place->port, encrypted};
 }
 
 /// The TLS context of this rank for the service; nullptr: plain.
