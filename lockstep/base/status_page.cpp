@@ -28,7 +28,7 @@ using Number = std::atomic<std::uint64_t>;
 using Integer = std::atomic<std::int64_t>;
 static_assert(Number::is_always_lock_free && Integer::is_always_lock_free);
 
-constexpr std::uint64_t kMagic = 0x3230'4547'4150'534c;  // "LSPAGE02" in the bytes of a little-endian machine
+constexpr std::uint64_t kMagic = 0x3330'4547'4150'534c;  // "LSPAGE03" in the bytes of a little-endian machine
 constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kPlaceBytes = 96;
 constexpr std::size_t kPlaces = 255;
@@ -116,6 +116,7 @@ struct Head {
   Integer samples{0};
   Integer blocked{0};
   Integer doing{kNone};
+  Integer serves{0};
   std::array<Integer, kTimeParts.size()> times{};
   Number metrics{0};
   std::array<Metric, kMetrics> metric{};
@@ -270,20 +271,40 @@ std::vector<GroupCalls> calls_in(const Page& page, std::uint64_t rings) {
   return groups;
 }
 
+/// A call, and where it is in a page.
+struct FoundCall {
+  ReadSlot call;
+  std::uint64_t ring = 0;
+};
+
+/// The call of a ring for which the program waits. Calls of a group are completed in their order, messages apart from
+/// collectives: one that is not complete before one that is was given up.
+std::optional<ReadSlot> waits_for(const Ring& ring) {
+  std::array<std::optional<ReadSlot>, 2> first;  // collectives and messages
+  for_each_call(ring, [&](const ReadSlot& call) {
+    const auto name = kCollectiveNames.at(call.op);
+    auto& found = first.at(name == "send" || name == "receive" ? 1 : 0);
+    if (call.completed != kNone) {
+      found.reset();
+    } else if (!found) {
+      found = call;
+    }
+  });
+  const bool message = first[1] && (!first[0] || first[1]->asked < first[0]->asked);
+  return message ? first[1] : first[0];
+}
+
 RankProgress progress_in(const Page& page, std::uint64_t rings, StatusPage::Time until) {
-  struct Found {
-    ReadSlot call;
-    std::uint64_t ring = 0;
-  };
-  std::optional<Found> last;
-  std::optional<Found> ended;
+  std::optional<FoundCall> first;
+  std::optional<FoundCall> ended;
   for (std::uint64_t i = 0; i <= named_groups(page) && i < rings; ++i) {
+    const auto waiting = waits_for(page.rings.at(i));
+    if (waiting && (!first || waiting->asked < first->call.asked)) first = FoundCall{*waiting, i};
     for_each_call(page.rings.at(i), [&](const ReadSlot& call) {
-      if (!last || call.asked >= last->call.asked) last = Found{call, i};
-      if (call.completed != kNone && (!ended || call.completed >= ended->call.completed)) ended = Found{call, i};
+      if (call.completed != kNone && (!ended || call.completed >= ended->call.completed)) ended = FoundCall{call, i};
     });
   }
-  const auto mark = [&](const Found& found) {
+  const auto mark = [&](const FoundCall& found) {
     return CollectiveMark{std::string(kCollectiveNames.at(found.call.op)), found.call.number,
                           name_of_group(page, found.ring)};
   };
@@ -291,11 +312,10 @@ RankProgress progress_in(const Page& page, std::uint64_t rings, StatusPage::Time
   progress.step = known(page.head.step);
   progress.backwards = page.head.backwards.load(kRelaxed);
   if (ended) progress.ended = mark(*ended);
-  if (!last) return progress;
-  progress.begun = mark(*last);
-  if (last->call.completed != kNone) progress.ended = progress.begun;  // an earlier one may have ended after it
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(until - time_of(last->call.asked));
-  progress.since_begun = std::max(since, std::chrono::milliseconds(0));
+  progress.begun = first ? mark(*first) : progress.ended;
+  if (!progress.begun) return progress;
+  const auto since = until - time_of(first ? first->call.asked : ended->call.asked);
+  progress.since_begun = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(since), {});
   return progress;
 }
 
@@ -317,6 +337,7 @@ TrainingProgress training_in(const Head& head) {
     const auto& metric = head.metric[i];
     training.metrics.push_back({text_in(metric.name), metric.step.load(kRelaxed), metric.value.load(kRelaxed)});
   }
+  training.serves = head.serves.load(kRelaxed) != 0;
   if (head.has_work_dir.load(std::memory_order_acquire) != 0) training.work_dir = text_in(head.work_dir);
   return training;
 }
@@ -476,6 +497,7 @@ void StatusPage::report(const TrainingProgress& training) noexcept {
   head.saved_step.store(training.saved_step.value_or(kNone), kRelaxed);
   head.samples.store(training.samples, kRelaxed);
   head.blocked.store(training.blocked.count(), kRelaxed);
+  head.serves.store(training.serves ? 1 : 0, kRelaxed);
   head.doing.store(training.doing ? static_cast<std::int64_t>(*training.doing) : kNone, kRelaxed);
   for (std::size_t i = 0; i < kTimeParts.size(); ++i) head.times[i].store(training.times[i].count(), kRelaxed);
   const auto count = std::min(training.metrics.size(), kMetrics);

@@ -52,6 +52,8 @@ constexpr std::uint8_t number_of_element(std::string_view name) {
 inline constexpr std::array<std::string_view, 9> kTimeParts = {"start", "data", "compute",  "communicate", "wait",
                                                                "save",  "lost", "evaluate", "other"};
 enum class TimePart : std::uint8_t { start, data, compute, communicate, wait, save, lost, evaluate, other };
+/// The parts of steps: their share of the time is the effective training time ratio (ETTR).
+inline constexpr std::array kPartsOfSteps = {TimePart::data, TimePart::compute, TimePart::communicate, TimePart::wait};
 
 /// One call of a collective or message.
 struct CallRecord {
@@ -115,9 +117,11 @@ struct TrainingProgress {
   std::int64_t samples = 0;                  ///< of all ranks together, since this process began
   std::chrono::nanoseconds blocked{0};       ///< the time that this rank was blocked in collectives
   std::optional<TimePart> doing{};           ///< what this rank does now
-  std::array<std::chrono::nanoseconds, kTimeParts.size()> times{};  ///< see TimePart; up to the last completed step
+  std::array<std::chrono::nanoseconds, kTimeParts.size()>
+      times{};  ///< see TimePart; of this process, up to the last completed step
   std::vector<MetricValue> metrics{};
   std::string work_dir{};  ///< system.work_dir; empty: none, or not known
+  bool serves = false;     ///< a parameter server: it serves the steps of others
 
   bool operator==(const TrainingProgress&) const = default;
 };
@@ -126,8 +130,9 @@ struct TrainingProgress {
 struct RankProgress {
   std::optional<std::int64_t> step;     ///< the last step that the program reported as complete
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
-  std::optional<CollectiveMark> begun;  ///< the last collective that began
-  std::optional<CollectiveMark> ended;  ///< the last that has ended; equal to `begun` once that has ended
+  std::optional<CollectiveMark> begun;  ///< the call for which the program waits: the first one that is not complete;
+                                        ///< else equal to `ended`
+  std::optional<CollectiveMark> ended;  ///< the call that was completed last
   std::chrono::milliseconds since_begun{0};
 
   bool operator==(const RankProgress&) const = default;

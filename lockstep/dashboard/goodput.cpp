@@ -1,83 +1,82 @@
-// Sums of ranks' accounts, with the time blocked in collectives divided by the minimum over ranks in each interval.
+// Accounts of ranks, each of which covers the time of the job once, and their means.
 #include <lockstep/dashboard/goodput.h>
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 namespace lockstep::dashboard {
 namespace {
 
-// Reports of ranks are up to one step apart. Over several steps this hardly matters.
-constexpr double kInterval = 10;
-
 constexpr auto index(TimePart part) { return static_cast<std::size_t>(part); }
-
-constexpr bool is_blocked(std::size_t part) {
-  return part == index(TimePart::communicate) || part == index(TimePart::wait);
-}
 
 double sum_of(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-/// The blocked times that are not settled yet.
-void divide_blocked(const Goodput& goodput, Parts& parts) {
-  if (goodput.ranks.empty()) return;
-  double least = goodput.ranks.begin()->second.blocked;
-  double sum = 0;
-  for (const auto& [rank, account] : goodput.ranks) {
-    least = std::min(least, account.blocked);
-    sum += account.blocked;
-  }
-  parts[index(TimePart::communicate)] += least;
-  parts[index(TimePart::wait)] += std::max(0.0, sum / static_cast<double>(goodput.ranks.size()) - least);
+double uncovered(const RankAccount& account, double at) { return std::max(0.0, at - sum_of(account.parts)); }
+
+/// The part of the job to which a part of its process belongs.
+std::size_t counted_as(const RankAccount& account, std::size_t part) {
+  return account.replaces && part == index(TimePart::start) ? index(TimePart::lost) : part;
 }
 
 }  // namespace
 
 void begin_process(Goodput& goodput, int rank, double at) {
-  auto& account = goodput.ranks[rank];
-  if (account.reported > 0) {
-    const double unreported = at - (account.since + account.reported);
-    goodput.settled[index(TimePart::lost)] += std::max(0.0, unreported) / static_cast<double>(goodput.ranks.size());
-  }
+  const auto so_far = parts_of(goodput, at);
+  const auto [place, is_new] = goodput.ranks.try_emplace(rank);
+  auto& account = place->second;
   account.process = {};
-  account.reported = 0;
-  account.since = at;
-}
-
-void report_times(Goodput& goodput, int rank, const TrainingProgress& training) {
-  auto& account = goodput.ranks[rank];
-  for (std::size_t i = 0; i < account.process.size(); ++i) {
-    const double now = std::chrono::duration<double>(training.times[i]).count();
-    const double more = std::max(0.0, now - account.process[i]);
-    account.process[i] = std::max(account.process[i], now);
-    if (is_blocked(i)) {
-      account.blocked += more;
-    } else {
-      goodput.settled[i] += more / static_cast<double>(goodput.ranks.size());
-    }
+  if (is_new) {
+    if (so_far) account.parts = *so_far;
+    account.parts[index(TimePart::start)] += uncovered(account, at);
+    return;
   }
-  account.reported = sum_of(account.process);
+  account.replaces = true;
+  account.present = TimePart::lost;
+  account.parts[index(TimePart::lost)] += uncovered(account, at);
 }
 
-void settle(Goodput& goodput, double at) {
-  if (at - goodput.settled_at < kInterval) return;
-  goodput.settled_at = at;
-  divide_blocked(goodput, goodput.settled);
-  for (auto& [rank, account] : goodput.ranks) account.blocked = 0;
+void report_times(Goodput& goodput, int rank, const TrainingProgress& training, double at) {
+  auto& account = goodput.ranks[rank];
+  Parts more{};
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const double reported = std::chrono::duration<double>(training.times[i]).count();
+    more[counted_as(account, i)] += reported - account.process[i];
+    account.process[i] = reported;
+    account.reports = account.reports || reported > 0;
+  }
+  // A rank may find out later that a time belongs to another part.
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    if (more[i] < 0) account.parts[i] = std::max(0.0, account.parts[i] + std::exchange(more[i], 0));
+  }
+  const double wanted = sum_of(more);
+  const double room = uncovered(account, at);
+  const double counts = wanted > room ? room / wanted : 1;
+  for (std::size_t i = 0; i < more.size(); ++i) account.parts[i] += more[i] * counts;
 }
 
-std::optional<Parts> parts_of(const Goodput& goodput) {
-  Parts parts = goodput.settled;
-  divide_blocked(goodput, parts);
-  return sum_of(parts) > 0 ? std::optional(parts) : std::nullopt;
+void set_present(Goodput& goodput, int rank, TimePart part) { goodput.ranks[rank].present = part; }
+
+std::optional<Parts> parts_of(const Goodput& goodput, double at) {
+  Parts sum{};
+  double ranks = 0;
+  for (const auto& [rank, account] : goodput.ranks) {
+    if (!account.reports) continue;
+    ++ranks;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += account.parts[i];
+    sum[counted_as(account, index(account.present))] += uncovered(account, at);
+  }
+  if (ranks == 0) return std::nullopt;
+  for (auto& part : sum) part /= ranks;
+  return sum;
 }
 
 double effective_ratio(const Parts& parts) {
   const double all = sum_of(parts);
-  const double good = parts[index(TimePart::data)] + parts[index(TimePart::compute)] +
-                      parts[index(TimePart::communicate)] + parts[index(TimePart::wait)];
-  return all > 0 ? good / all : 0;
+  double effective = 0;
+  for (const auto part : kPartsOfSteps) effective += parts[index(part)];
+  return all > 0 ? effective / all : 0;
 }
 
 }  // namespace lockstep::dashboard

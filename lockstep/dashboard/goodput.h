@@ -12,37 +12,37 @@ namespace lockstep::dashboard {
 /// Seconds of each TimePart.
 using Parts = std::array<double, kTimeParts.size()>;
 
-/// The account of one rank.
+/// The account of one rank, over all processes that had its place. `parts` never exceed the time since the start of
+/// the job; the time that they do not cover belongs to `present`.
 struct RankAccount {
-  Parts process{};      ///< as its process last reported it
-  double since = 0;     ///< seconds from the start of the job to the first sight of this process
-  double blocked = 0;   ///< communicate and wait since the last settlement
-  double reported = 0;  ///< of its process: the sum of `process`
+  Parts parts{};
+  Parts process{};  ///< as its process last reported them
+  TimePart present = TimePart::start;
+  bool replaces = false;  ///< its process has the place of an earlier one
+  bool reports = false;   ///< a process of this rank has reported times
 };
 
-/// The account of a job: means over its ranks.
+/// The account of a job.
 struct Goodput {
-  Parts settled{};
-  double settled_at = 0;
   std::map<int, RankAccount> ranks;  ///< by rank
 };
 
-/// A process of a rank is seen for the first time `at` seconds after the start of the job. The time since the last
-/// report of the process before it is lost.
+/// A process of a rank is seen for the first time `at` seconds after the start of the job. Where it has the place of an
+/// earlier one, the time that that one has not reported is lost, and so is its own start. A rank that joins ranks which
+/// have reported times begins with their mean.
 void begin_process(Goodput& goodput, int rank, double at);
 
-/// A rank reports its times.
-void report_times(Goodput& goodput, int rank, const TrainingProgress& training);
+/// A rank reports the times of its process. Times before the start of the job (the page began later) do not count.
+void report_times(Goodput& goodput, int rank, const TrainingProgress& training, double at);
 
-/// To be called after the reports of an observation. In an interval of some seconds, the least time that any rank was
-/// blocked in collectives is communication, because no rank of a collective can take less; the rest of the others is
-/// waiting.
-void settle(Goodput& goodput, double at);
+/// To what the time since the last report belongs: until it is reported, or for good if its process never does.
+void set_present(Goodput& goodput, int rank, TimePart part);
 
-/// The parts as of now; nullopt where no rank has reported any.
-std::optional<Parts> parts_of(const Goodput& goodput);
+/// The parts `at` seconds after the start of the job, which add up to that time: means over the ranks that report
+/// times; nullopt where none does.
+std::optional<Parts> parts_of(const Goodput& goodput, double at);
 
-/// Effective training time ratio: the share of the time in which steps are made (data, compute, communicate, wait).
+/// Effective training time ratio: the share of kPartsOfSteps.
 double effective_ratio(const Parts& parts);
 
 }  // namespace lockstep::dashboard

@@ -24,11 +24,13 @@ RankFacts look_at(RankProcess process) {
   return facts;
 }
 
-/// A member that has a rank.
-RankFacts facts_of(const membership::Member& member, bool is_lost, bool recovery) {
+/// A member that has a rank. After a restart of the scheduler, its worker may not have reconnected yet: that is no
+/// loss.
+RankFacts facts_of(const membership::Member& member, bool recovery) {
   RankFacts facts;
   facts.process = {.rank = *member.rank, .pid = member.pid, .host = member.host, .life = member.life};
   if (member.phase == membership::Phase::finished) facts.process.state = ProcessState::ended;
+  const bool is_lost = membership::is_missing(member) && member.link != membership::Link::unknown;
   if (is_lost || member.phase == membership::Phase::failed) {
     facts.process.state = is_lost || recovery ? ProcessState::lost : ProcessState::failed;
     facts.process.end = member.last_error;
@@ -46,13 +48,11 @@ RankFacts facts_of(const membership::Member& member, bool is_lost, bool recovery
 JobFacts look_at(const membership::Membership& membership) {
   JobFacts facts;
   facts.world = membership.wanted;
-  const auto lost = membership::lost_ranks(membership);
   std::set<std::string> machines;
   for (const auto& member : membership.members) {
     machines.insert(member.machine);
     if (!member.rank) continue;
-    const bool is_lost = std::ranges::binary_search(lost, *member.rank);
-    facts.ranks.push_back(facts_of(member, is_lost, membership.recovery));
+    facts.ranks.push_back(facts_of(member, membership.recovery));
   }
   std::ranges::sort(facts.ranks, {}, [](const RankFacts& one) { return one.process.rank; });
   facts.hosts = std::max(1, static_cast<int>(machines.size()));

@@ -52,11 +52,12 @@ json job_of(const JobView& view) {
           {"started", job.started},
           {"now", rounded(view.now)},
           {"state", state_of(view)},
-          {"exit_code", view.end ? json(view.end->exit_code) : json(nullptr)},
+          {"exit_code", view.end ? or_null(view.end->exit_code) : json(nullptr)},
           {"end", view.end ? json(view.end->text) : json(nullptr)},
           {"hosts", job.hosts},
           {"world", job.world},
           {"can_kill", job.can_kill && !view.end},
+          {"has_output", job.has_output},
           {"version", job.version},
           {"notes", job.notes}};
 }
@@ -66,12 +67,14 @@ json progress_of(const JobProgress& progress) {
           {"steps", or_null(progress.steps)},
           {"epoch", or_null(progress.epoch)},
           {"samples_per_s", rounded(progress.samples_per_s)},
-          {"seconds_left", rounded(progress.seconds_left)}};
+          {"seconds_left", rounded(progress.seconds_left)},
+          {"stands", rounded(progress.stands)},
+          {"why", or_null(progress.why)}};
 }
 
 json goodput_of(const JobView& view) {
   json goodput = {{"wall", rounded(view.now)}};
-  const auto parts = parts_of(view.goodput);
+  const auto parts = parts_of(view.goodput, view.now);
   if (!parts) return goodput;
   json& named = goodput["parts"] = json::object();
   for (std::size_t i = 0; i < parts->size(); ++i) named[std::string(kTimeParts.at(i))] = rounded((*parts)[i]);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -15,8 +16,16 @@ namespace lockstep::dashboard {
 namespace {
 
 // A program without a status page is not one of Lockstep's; nothing shows when it begins to compute.
-constexpr double kStartWithoutPage = 30;
+constexpr double kStartWithoutPage = 10;
 constexpr std::size_t kMarks = 16;
+constexpr double kStillAfterLoss = 3;
+
+/// The seconds after which a job without a new step stands. Looks are about one second apart.
+double longest_step(const std::optional<double>& step_time) {
+  constexpr double kWithoutSteps = 15, kShortest = 3, kSteps = 5;
+  return step_time ? std::max(kShortest, kSteps * *step_time) : kWithoutSteps;
+}
+
 constexpr std::size_t kLongestText = 500;
 
 void add_event(JobView& view, std::string kind, std::optional<int> rank, std::string text) {
@@ -42,6 +51,8 @@ void begin_rank(JobView& view, const RankFacts& facts) {
   rank.since = view.now;
   rank.works = false;
   rank.end_told = false;
+  rank.serves = false;
+  rank.place = {};
   rank.marks.clear();
   begin_process(view.goodput, facts.process.rank, view.now);
 }
@@ -95,6 +106,7 @@ bool has_worked(const JobView& view, const RankView& rank, const RankFacts& fact
 }
 
 std::string activity_of(const TrainingProgress& training) {
+  if (training.serves) return "parameter server";
   if (!training.doing) return "";
   switch (*training.doing) {
     case TimePart::start: return "starting";
@@ -146,8 +158,9 @@ void take_row(JobView& view, const RankFacts& facts) {
   rank.row.call = runs ? call_of(facts) : "";
   rank.row.activity = runs ? activity_of(facts.training) : "";
   if (facts.progress && facts.progress->step) rank.row.step = facts.progress->step;
+  rank.serves = facts.training.serves;
   if (runs) add_mark(rank, facts, view.now);
-  report_times(view.goodput, facts.process.rank, facts.training);
+  report_times(view.goodput, facts.process.rank, facts.training, view.now);
 }
 
 bool take_lines(JobView& view, const RankFacts& facts) {
@@ -161,7 +174,16 @@ bool take_lines(JobView& view, const RankFacts& facts) {
 
 // ---- events
 
+/// Whether a rank is lost or has failed, as far as there are events.
+bool has_loss(const JobView& view) {
+  return std::ranges::any_of(view.ranks, [](const auto& one) {
+    const auto& rank = one.second;
+    return rank.end_told && (rank.row.state == RankState::lost || rank.row.state == RankState::failed);
+  });
+}
+
 void tell_of_ends(JobView& view, const JobFacts& facts) {
+  const bool fell_before = has_loss(view);
   std::map<std::string, std::vector<int>> ended;  // by how
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
@@ -179,7 +201,8 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
                 fmt::format("rank {} (pid {}) is lost{}{}", one.process.rank, one.process.pid, at_step(rank.row.step),
                             one.process.end.empty() ? "" : ": " + one.process.end));
     } else {
-      add_event(view, "loss", one.process.rank,
+      // Ranks that fail after a loss end with the job.
+      add_event(view, fell_before ? "end" : "loss", one.process.rank,
                 fmt::format("rank {} (pid {}) failed{}: {}", one.process.rank, one.process.pid, at_step(rank.row.step),
                             one.process.end));
     }
@@ -251,7 +274,7 @@ void tell_of_saves(JobView& view, const JobFacts& facts) {
     add_event(view, "evaluation", std::nullopt, fmt::format("an evaluation{}", at_step(step)));
   }
   view.evaluating = evaluates || more;
-  view.evaluated = std::max(evaluated, view.evaluated.value_or(0));
+  view.evaluated = evaluated;
 }
 
 // ---- curves and progress
@@ -288,15 +311,29 @@ void take_curves(JobView& view, Changes& changes, const JobFacts& facts) {
   }
 }
 
+/// Whether a rank is at another step or collective than at the last look.
+bool take_places(JobView& view, const JobFacts& facts) {
+  bool moved = false;
+  for (const auto& one : facts.ranks) {
+    if (!one.progress) continue;
+    auto& place = view.ranks.at(one.process.rank).place;
+    moved = moved || !same_place(place, *one.progress);
+    place = *one.progress;
+  }
+  return moved;
+}
+
 void take_progress(JobView& view, const JobFacts& facts) {
   auto& progress = view.progress;
   std::optional<std::int64_t> least;
   const RankView* lead = nullptr;
   for (const auto& [number, rank] : view.ranks) {
-    if (rank.row.state == RankState::failed || !rank.row.step) continue;
+    if (rank.row.state == RankState::failed || !rank.row.step || rank.serves) continue;
     least = std::min(least.value_or(*rank.row.step), *rank.row.step);
     if (lead == nullptr && rank.marks.size() > 1) lead = &rank;
   }
+  const bool calls = take_places(view, facts);
+  if (least ? progress.step != least : calls) view.moved = view.now;
   if (least) progress.step = least;
   for (const auto& rank : facts.ranks) {
     if (!rank.training.total_steps && !rank.training.epoch) continue;
@@ -309,6 +346,7 @@ void take_progress(JobView& view, const JobFacts& facts) {
   if (lead == nullptr) return;
   const auto& first = lead->marks.front();
   const auto& last = lead->marks.back();
+  view.step_time = (last.at - first.at) / static_cast<double>(last.step - first.step);
   const double seconds = view.now - first.at;
   if (seconds <= 0) return;
   if (last.samples > first.samples)
@@ -317,6 +355,63 @@ void take_progress(JobView& view, const JobFacts& facts) {
     const auto left = static_cast<double>(std::max<std::int64_t>(0, *progress.steps - *progress.step));
     progress.seconds_left = left * seconds / static_cast<double>(last.step - first.step);
   }
+}
+
+/// What most of the running ranks do, and which do something else.
+std::string what_ranks_do(const JobView& view) {
+  std::map<std::string, std::vector<int>> by_place;
+  int all = 0;
+  for (const auto& [number, rank] : view.ranks) {
+    if (rank.serves || rank.row.state != RankState::running) continue;
+    ++all;
+    by_place[rank.row.call.empty() ? rank.row.activity : "in " + rank.row.call].push_back(number);
+  }
+  const auto most = std::ranges::max_element(by_place, {}, [](const auto& one) { return one.second.size(); });
+  if (most == by_place.end() || most->first.empty()) return "";
+  const auto count = static_cast<int>(most->second.size());
+  if (count == all)
+    return fmt::format("{} {}", all == 1 ? "Its rank is" : fmt::format("All {} ranks are", all), most->first);
+  auto text = fmt::format("{} of {} ranks {} {}", count, all, count == 1 ? "is" : "are", most->first);
+  for (const auto& [place, ranks] : by_place) {
+    if (place == most->first) continue;
+    text += fmt::format("; {} {} {}", names_of_ranks(ranks), ranks.size() == 1 ? "is" : "are",
+                        place.empty() ? "not" : place);
+  }
+  return text;
+}
+
+/// Sets `stands` and `why`.
+void judge_progress(JobView& view) {
+  auto& progress = view.progress;
+  progress.stands.reset();
+  progress.why.clear();
+  std::vector<int> lost;
+  bool runs = false;
+  for (const auto& [number, rank] : view.ranks) {
+    runs = runs || rank.row.state == RankState::running;
+    if (rank.row.state == RankState::lost || rank.row.state == RankState::failed) lost.push_back(number);
+  }
+  const double still = view.now - view.moved;
+  const bool is_long = still >= (lost.empty() ? longest_step(view.step_time) : kStillAfterLoss);
+  if (view.generation == 0 || !view.has_status_pages || !runs || !is_long) return;
+  progress.stands = still;
+  progress.why = lost.empty() ? what_ranks_do(view)
+                              : fmt::format("{} {} lost", names_of_ranks(lost), lost.size() == 1 ? "is" : "are");
+  if (!progress.why.empty()) progress.why.front() = static_cast<char>(std::toupper(progress.why.front()));
+}
+
+/// The part of the present of a rank: in a job that stands, it is lost, unless the rank does work of another kind.
+TimePart present_of(const JobView& view, const RankFacts& facts) {
+  if (facts.process.state == ProcessState::ended) return TimePart::other;
+  const bool fell = facts.process.state != ProcessState::running || has_loss(view);
+  const auto doing = facts.training.doing.value_or(TimePart::start);
+  if (fell) return TimePart::lost;
+  const bool in_step = std::ranges::find(kPartsOfSteps, doing) != kPartsOfSteps.end();
+  return view.progress.stands && in_step ? TimePart::lost : doing;
+}
+
+void take_presence(JobView& view, const JobFacts& facts) {
+  for (const auto& rank : facts.ranks) set_present(view.goodput, rank.process.rank, present_of(view, rank));
 }
 
 std::map<int, RankRow> rows_of(const JobView& view) {
@@ -353,10 +448,11 @@ NextView observe(JobView view, const JobFacts& facts) {
     if (view.work_dir.empty()) view.work_dir = rank.training.work_dir;
     if (take_lines(view, rank)) changes.lines.push_back(rank.process.rank);
   }
-  settle(view.goodput, view.now);
   for (const auto& text : facts.decisions) add_event(view, "decision", std::nullopt, text);
   tell_of_ends(view, facts);
   take_progress(view, facts);
+  judge_progress(view);
+  take_presence(view, facts);
   tell_of_returns(view);
   begin_generation(view);
   judge_speed(view.ranks, view.now);
@@ -372,11 +468,11 @@ NextView end_job(JobView view, JobEnd end, double at) {
   const auto before = rows_of(view);
   view.now = std::max(view.now, at);
   view.progress.seconds_left.reset();
-  for (auto& [number, rank] : view.ranks) {
-    rank.row.straggler.clear();
-    rank.row.memory.reset();
-  }
-  add_event(view, "end", std::nullopt, fmt::format("the job has ended, exit code {}: {}", end.exit_code, end.text));
+  for (auto& [number, rank] : view.ranks) rank.row.memory.reset();
+  view.progress.stands.reset();
+  add_event(view, "end", std::nullopt,
+            end.exit_code ? fmt::format("the job has ended, exit code {}: {}", *end.exit_code, end.text)
+                          : fmt::format("the page has ended: {}", end.text));
   view.end = std::move(end);
   note_changed_rows(before, view, changes);
   return {std::move(view), std::move(changes)};

@@ -31,12 +31,13 @@ struct JobDescription {
   int hosts = 1;        ///< as the last look says, and `world`
   int world = 1;        ///< ranks of the job, those of other hosts included
   bool can_kill = false;
+  bool has_output = true;  ///< the lines of ranks are known
   std::vector<std::string> notes{};
 };
 
 struct JobEnd {
-  int exit_code = 0;
-  std::string text;  ///< "all ranks ended well"
+  std::optional<int> exit_code{};  ///< nullopt: only the page ends, and the job goes on
+  std::string text;                ///< "all ranks ended well"
   bool operator==(const JobEnd&) const = default;
 };
 
@@ -72,6 +73,8 @@ struct RankView {
   double since = 0;            ///< when the process was first seen, in seconds since the start of the job
   bool works = false;          ///< this process has computed with the others
   bool end_told = false;       ///< there is an event for its end
+  bool serves = false;         ///< it is a parameter server
+  RankProgress place{};        ///< as last seen
   std::deque<StepMark> marks;  ///< the last ones in this generation
   std::vector<std::string> lines;
 };
@@ -90,6 +93,9 @@ struct JobProgress {
   std::optional<std::int64_t> epoch{};
   std::optional<double> samples_per_s{};
   std::optional<double> seconds_left{};
+  std::optional<double> stands{};  ///< seconds without a new step (of jobs that report none: without a new collective),
+                                   ///< where that is clearly longer than a step takes
+  std::string why{};               ///< "3 of 4 ranks are in all_reduce 40; rank 2 is computing"
   bool operator==(const JobProgress&) const = default;
 };
 
@@ -104,13 +110,15 @@ struct JobView {
   bool has_status_pages = false;
   std::optional<JobEnd> end{};
   JobProgress progress{};
+  double moved = 0;                   ///< when progress.step changed, or what `stands` is about
+  std::optional<double> step_time{};  ///< seconds, of the last steps
   Goodput goodput{};
   std::map<int, RankView> ranks{};
   std::map<std::string, Points> curves{};
   std::deque<Event> events{};
   std::int64_t events_so_far = 0;
   std::optional<std::int64_t> saved_step{};
-  std::optional<double> evaluated{};  ///< seconds in evaluations so far
+  std::optional<double> evaluated{};  ///< seconds in evaluations of the present processes so far
   bool evaluating = false;
   std::string work_dir{};   ///< the one that the ranks report; empty: none
   std::set<int> missing{};  ///< ranks that were lost and are not back yet

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -269,24 +268,14 @@ EndedPage PageServer::State::end(JobEnd end) {
 }
 
 PageAddress parse_page_address(const std::string& text, const std::string& name) {
-  const auto refuse = [&] {
-    fail(ErrorKind::invalid_argument, "page",
+  const auto given = parse_listening_address(text);
+  if (!given) {
+    fail(ErrorKind::invalid_argument, "dashboard",
          "{} '{}' must be a port from 0 to 65535, or an address of this machine and a port, as in 10.0.0.1:8080 or "
          "[::1]:8080",
          name, cut_text(text));
-  };
-  PageAddress address;
-  const auto colon = text.rfind(':');
-  const auto port = parse_integer(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1));
-  if (!port || *port < 0 || *port > std::numeric_limits<std::uint16_t>::max()) refuse();
-  address.port = static_cast<std::uint16_t>(*port);
-  if (colon == std::string::npos) return address;
-  address.host = text.substr(0, colon);
-  const bool bracketed = address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']';
-  if (bracketed) address.host = address.host.substr(1, address.host.size() - 2);
-  const bool is_one_word = address.host.find_first_of(bracketed ? "[] /" : "[]: /") == std::string::npos;
-  if (address.host.empty() || !is_one_word) refuse();
-  return address;
+  }
+  return {given->host, *given->port};
 }
 
 JobDescription describe_job_here() {

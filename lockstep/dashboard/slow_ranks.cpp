@@ -22,7 +22,7 @@ std::chrono::microseconds microseconds_of(double seconds) {
 }
 
 std::optional<StepTime> step_time_of(const RankView& rank) {
-  if (rank.row.state != RankState::running || rank.marks.size() < 3) return std::nullopt;
+  if (rank.serves || rank.row.state != RankState::running || rank.marks.size() < 3) return std::nullopt;
   const auto& first = rank.marks.front();
   const auto& last = rank.marks.back();
   const double span = last.at - first.at;
@@ -60,8 +60,10 @@ void judge_speed(std::map<int, RankView>& ranks, double now) {
   std::vector<std::optional<StepTime>> times;
   times.reserve(ranks.size());
   std::optional<std::chrono::microseconds> least;  // the shortest time blocked in collectives
+  const auto workers = ranks.size() - static_cast<std::size_t>(std::ranges::count_if(
+                                          ranks, [](const auto& one) { return one.second.serves; }));
   for (auto& [number, rank] : ranks) {
-    judge_rate(rank, ranks.size(), now);
+    judge_rate(rank, workers, now);
     times.push_back(step_time_of(rank));
     if (times.back()) {
       const auto blocked = times.back()->whole - times.back()->own;
@@ -72,7 +74,8 @@ void judge_speed(std::map<int, RankView>& ranks, double now) {
   std::size_t i = 0;
   for (auto& [number, rank] : ranks) {
     const auto& time = times[i];
-    rank.row.straggler = stragglers[i] ? reason_of(times, i) : "";
+    const bool is_over = rank.row.state == RankState::ended || rank.row.state == RankState::failed;
+    if (!is_over) rank.row.straggler = stragglers[i] ? reason_of(times, i) : "";  // the last word about it stays
     rank.row.waits.reset();
     if (time && time->whole.count() > 0) {
       const auto waits = time->whole - time->own - *least;

@@ -15,7 +15,6 @@ constexpr std::chrono::milliseconds kReconnect{5000};
 
 bool failed(const Member& member) { return member.phase == Phase::failed; }
 bool computes(const Member& member) { return member.phase == Phase::running && member.link == Link::open; }
-bool is_missing(const Member& member) { return !is_over(member) && member.link != Link::open; }
 
 std::string names_of(const Membership& membership, bool (*which)(const Member&)) {
   std::string text;
@@ -67,6 +66,7 @@ std::string describe(const Member& member) {
 }
 
 bool is_over(const Member& member) { return member.phase == Phase::finished || member.phase == Phase::failed; }
+bool is_missing(const Member& member) { return !is_over(member) && member.link != Link::open; }
 
 bool is_outdated(const Membership& membership, const Member& member) {
   return member.connection == 0 && member.generation < membership.generation &&

@@ -105,6 +105,9 @@ std::string describe(const Member& member);
 /// Whether a member reported that it has finished, or that it cannot continue.
 bool is_over(const Member& member);
 
+/// Whether a member that is not over has no connection.
+bool is_missing(const Member& member);
+
 /// Whether what is known of the place is older than the generation of the workers that have returned: it comes from a
 /// saved state without that generation, in which another process, or this one, may compute in this place.
 bool is_outdated(const Membership& membership, const Member& member);

@@ -134,6 +134,7 @@ void describe(Fields& f, TrainingProgress& m) {
     m.times[i] = std::chrono::nanoseconds(times[i]);
   f.objects("metrics", m.metrics);
   f.text("work_dir", m.work_dir);
+  f.flag("serves", m.serves);
 }
 template <typename Fields>
 void describe(Fields& f, PageContent& m) {

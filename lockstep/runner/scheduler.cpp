@@ -108,8 +108,8 @@ class JobPage {
   }
 
   /// The folder of the workers may be one of another host.
-  void end(int exit_code, const std::string& text) {
-    const auto page = server_.end({exit_code, text});
+  void end(const dashboard::JobEnd& end) {
+    const auto page = server_.end(end);
     if (page.work_dir.empty()) {
       log_info("the page of this job is not kept: no worker has reported a folder (system.work_dir)");
       return;
@@ -125,10 +125,10 @@ class JobPage {
  private:
   static dashboard::JobDescription describe_job(const ClusterSettings& settings) {
     auto job = dashboard::describe_job_here();
-    job.name = host_and_port(settings.host, settings.port);
+    job.name = "the job of the scheduler at " + host_and_port(settings.host, settings.port);
     job.program = settings.evidence;
     job.world = settings.workers + settings.servers;
-    job.notes.emplace_back("The output of the workers is where they were started, and not here.");
+    job.has_output = false;
     return job;
   }
 
@@ -162,20 +162,19 @@ int run_scheduler(const ClusterOptions& options) {
   auto server_options = options_of_server(*settings);
   std::optional<JobPage> page;
   if (settings->dashboard) {
-    page.emplace(*settings);
-    server_options.watched = true;
     server_options.on_look = [&page](const auto& membership, const auto& decisions) {
       page->look(membership, decisions);
     };
   }
   membership::Server server(std::move(server_options));
+  if (settings->dashboard) page.emplace(*settings);
   log_info("the scheduler listens on {}:{} for {} worker(s), TLS {}, recovery {} ({})", settings->host, server.port(),
            settings->workers, settings->enable_ssl ? "on" : "off", settings->recovery ? "on" : "off",
            settings->evidence);
   const auto end = server.run({SIGTERM, SIGINT, SIGHUP});
   const auto [exit_code, text] = outcome_of(end, settings->workers);
   write_log(exit_code == cluster::kOk ? LogLevel::info : end.signal != 0 ? LogLevel::warning : LogLevel::error, text);
-  if (page) page->end(exit_code, text);
+  if (page) page->end({end.signal != 0 ? std::nullopt : std::optional(exit_code), text});
   return exit_code;
 }
 

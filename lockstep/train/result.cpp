@@ -100,8 +100,8 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
 
 double TimeDivision::ettr() const {
   double effective = 0;
-  for (const auto* part : {"data", "compute", "communicate", "wait"}) {
-    const auto found = parts.find(part);
+  for (const auto part : kPartsOfSteps) {
+    const auto found = parts.find(kTimeParts.at(static_cast<std::size_t>(part)));
     if (found != parts.end()) effective += found->second;
   }
   return wall > 0 ? effective / wall : 0;

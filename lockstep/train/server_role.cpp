@@ -5,6 +5,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/text.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/observe.h>
 #include <lockstep/parameter_servers/server.h>
 #include <lockstep/state/sharded/save.h>
 #include <lockstep/train/checkpoint/run_state.h>
@@ -238,6 +239,9 @@ int count_of_servers(const ResolvedRun& config) {
 
 std::optional<int> serve_run(const ResolvedRun& config, const Program& program,
                              const parameter_servers::Division& division, const Group& everyone, KeptRows& kept) {
+  TrainingProgress shown;
+  shown.serves = true;
+  report_training(everyone, shown);
   require_same_settings(common_settings(config), everyone);
   const auto& settings = config.parallel.server;
   const OwnParts own{.partition = parameter_servers::parse_partition(settings.partition),

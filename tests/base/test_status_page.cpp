@@ -59,6 +59,27 @@ TEST_F(StatusPages, SaysWhatIsUnderWayAndSinceWhen) {
   EXPECT_EQ(read(Time(0s))->since_begun, 0ms) << "clocks that do not fit give no negative times";
 }
 
+// Several gradients are on their way; the program waits for the first of them.
+TEST_F(StatusPages, TheFirstCallThatIsNotCompleteIsUnderWay) {
+  auto page = open();
+  const auto world = page.name_group("world");
+  const auto mark = [](const char* op, std::uint64_t number, const char* group) {
+    return CollectiveMark{op, number, group};
+  };
+  StatusPage::complete(page.ask(world, all_reduce(143), Time(1s)), Time(3s));
+  const auto stuck = page.ask(world, all_reduce(144), Time(1100ms));
+  const auto next = page.ask(world, all_reduce(145), Time(1200ms));
+  page.ask(page.name_group("pair"), barrier(7), Time(1300ms));
+  EXPECT_EQ(read(Time(5100ms)),
+            (RankProgress{{}, 0, mark("all_reduce", 144, "world"), mark("all_reduce", 143, "world"), 4000ms}));
+  page.ask(world, {.op = number_of_collective("send"), .number = 1}, Time(1s));
+  EXPECT_EQ(read()->begun, mark("send", 1, "world")) << "messages are not ordered with collectives";
+  StatusPage::complete(next, Time(6s));
+  StatusPage::complete(page.ask(world, {.op = number_of_collective("receive"), .number = 1}, Time(6s)), Time(7s));
+  EXPECT_EQ(read()->begun, mark("barrier", 7, "pair")) << "the call and the message before were given up";
+  StatusPage::complete(stuck, Time(8s));
+}
+
 TEST_F(StatusPages, OneThatEndsAfterALaterOneIsNotUnderWay) {
   auto page = open();
   const auto world = page.name_group("world");
@@ -77,7 +98,7 @@ TEST_F(StatusPages, NamesAFewGroupsAndCutsTheirNames) {
   auto page = open();
   for (int i = 0; i < 20; ++i) {
     const std::string name = i == 3 ? std::string(1000, 'x') : "group " + std::to_string(i);
-    page.ask(page.name_group(name), barrier(1), Time(i * 1s));
+    StatusPage::complete(page.ask(page.name_group(name), barrier(1), Time(i * 1s)), Time(i * 1s));
     EXPECT_EQ(read()->begun->group, i >= 15 ? "" : name.substr(0, 63));
   }
 }
@@ -157,7 +178,8 @@ TEST_F(StatusPages, ReportsWhatATrainingProgramSaysOfItself) {
                             .blocked = 5ms,
                             .doing = TimePart::evaluate,
                             .metrics = {{"loss", 60, 0.25}, {std::string(100, 'n'), 60, -1}},
-                            .work_dir = "/runs/a"};
+                            .work_dir = "/runs/a",
+                            .serves = true};
   training.times[static_cast<std::size_t>(TimePart::compute)] = 3s;
   page.report(training);
   training.metrics[1].name.resize(63);
@@ -166,6 +188,7 @@ TEST_F(StatusPages, ReportsWhatATrainingProgramSaysOfItself) {
   page.report(training);
   const auto seen = read_page(path(), {})->training;
   EXPECT_EQ(seen.total_steps, std::nullopt);
+  EXPECT_FALSE(seen.serves);
   EXPECT_EQ(seen.metrics[0], (MetricValue{"loss", 61, 0.125}));
   EXPECT_EQ(seen.work_dir, "/runs/a") << "it does not change";
   EXPECT_EQ(read_page("/no/such/file", {}), std::nullopt);

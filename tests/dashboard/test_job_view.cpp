@@ -58,7 +58,7 @@ class Job {
     changes_ = std::move(next.changes);
     facts_.decisions.clear();
   }
-  void end(int code, const std::string& why) {
+  void end(std::optional<int> code, const std::string& why) {
     auto next = end_job(std::move(view_), {code, why}, facts_.at);
     view_ = std::move(next.view);
     changes_ = std::move(next.changes);
@@ -110,7 +110,7 @@ TEST(JobView, BeginsWithTheFirstStepOfAllRanks) {
 TEST(JobView, AProgramWithoutAStatusPageRunsAfterSomeTime) {
   Job job(1);
   job.look_after(0);
-  job.look_after(29);
+  job.look_after(9);
   EXPECT_EQ(job.row(0).state, RankState::starting);
   job.look_after(1);
   EXPECT_EQ(job.row(0).state, RankState::running);
@@ -215,6 +215,9 @@ TEST(JobFacts, AreMadeOfTheMembersOfASchedulerThatHaveRanks) {
   EXPECT_EQ(facts.ranks[0].process.state, ProcessState::lost);
   EXPECT_EQ(facts.ranks[0].process.end, "it closed the connection");
 
+  job.members[2].link = Link::unknown;  // the scheduler was started again
+  EXPECT_EQ(look_at(job).ranks[0].process.state, ProcessState::running);
+
   job.members[2].phase = Phase::failed;
   job.recovery = false;
   EXPECT_EQ(look_at(job).ranks[0].process.state, ProcessState::failed);
@@ -285,6 +288,97 @@ TEST(JobView, GroupsTheEndsOfRanksAndEndsTheJob) {
   EXPECT_EQ(update["job"]["end"], "rank 1 failed first");
 }
 
+TEST(JobView, ThePageMayEndWithoutTheJob) {
+  Job job(1);
+  job.complete_all(9);
+  job.look_after(1);
+  job.end(std::nullopt, "signal 15 ends the scheduler; workers that train go on without it");
+  EXPECT_THAT(
+      job.news(),
+      ElementsAre("end: the page has ended: signal 15 ends the scheduler; workers that train go on without it"));
+  EXPECT_EQ(job.update()["job"]["state"], "ended");
+  EXPECT_EQ(job.update()["job"]["exit_code"], nullptr);
+}
+
+// Without recovery, the others fail because of the first.
+TEST(JobView, OnlyTheFirstFailureIsALoss) {
+  Job job(2);
+  job.complete_all(9);
+  job.look_after(1);
+  job.rank(1).process.state = ProcessState::lost;
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("loss: rank 1 (pid 101) is lost at step 9"));
+  job.rank(0).process.state = ProcessState::failed;
+  job.rank(0).process.end = "rank 1 is lost";
+  job.look_after(1);
+  EXPECT_THAT(job.news(), ElementsAre("end: rank 0 (pid 100) failed at step 9: rank 1 is lost"));
+}
+
+TEST(JobView, SaysSinceWhenAJobStandsAndWhoIsMissing) {
+  Job job(4);
+  const auto reports = [&](int rank, std::chrono::nanoseconds compute) {
+    job.rank(rank).training.doing = TimePart::compute;
+    job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = compute;
+  };
+  for (int i = 0; i <= 10; ++i) {  // a step takes half a second
+    job.complete_all(2 * i);
+    for (const int rank : {0, 1, 2, 3}) reports(rank, i * 1s);
+    job.look_after(1);
+  }
+  EXPECT_EQ(job.view().progress.stands, std::nullopt);
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["lost"], 0.0);
+  for (const int rank : {0, 1, 3}) job.rank(rank).progress->begun = CollectiveMark{"all_reduce", 40, "world"};
+  job.look_after(2);
+  EXPECT_EQ(job.view().progress.stands, std::nullopt);
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.stands, 3.0);
+  EXPECT_EQ(job.update()["progress"]["why"],
+            "3 of 4 ranks are in all_reduce 40 of group \"world\"; rank 2 is computing");
+  job.look_after(27);
+  const auto parts = job.whole()["goodput"]["parts"];
+  EXPECT_EQ(parts["lost"], 30.0) << "since the last reports";
+  EXPECT_EQ(parts["compute"], 10.0);
+  job.rank(2).progress->begun = CollectiveMark{"all_reduce", 40, "world"};
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.why, "All 4 ranks are in all_reduce 40 of group \"world\"");
+  job.rank(1).process.state = ProcessState::lost;
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.why, "Rank 1 is lost");
+  job.rank(1).process.state = ProcessState::running;
+  job.complete_all(21);
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.stands, std::nullopt);
+
+  // A long evaluation is no loss.
+  for (const int rank : {0, 1, 2, 3}) {
+    job.rank(rank).progress->begun.reset();
+    job.rank(rank).training.doing = TimePart::evaluate;
+    job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = 43s;
+  }
+  job.look_after(30);
+  EXPECT_EQ(job.view().progress.why, "All 4 ranks are evaluating");
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["lost"], 0.0);
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["evaluate"], 30.0);
+}
+
+TEST(JobView, ParameterServersAreNoRanksThatTrain) {
+  Job job(3);
+  job.rank(2).training.serves = true;
+  for (int i = 0; i <= 10; ++i) {
+    job.complete_all(10 * i);
+    for (const int rank : {0, 1}) {
+      job.rank(rank).training.samples = 640 * i;
+      job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = i * 1s;
+      job.rank(rank).training.blocked = i * 500ms;
+    }
+    job.look_after(1);
+  }
+  EXPECT_EQ(job.row(2).activity, "parameter server");
+  EXPECT_EQ(job.row(2).straggler, "");
+  EXPECT_DOUBLE_EQ(*job.row(0).rate, 320);
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["compute"], 10.0);
+}
+
 TEST(JobView, AJobThatEndsBeforeItsFirstStepHasNoGeneration) {
   Job job(2);
   job.look_after(1);
@@ -340,7 +434,7 @@ TEST(JobView, GivesRatesAndTheTimeLeft) {
     job.rank(0).training.epoch = 1;
     job.look_after(1);
   }
-  EXPECT_EQ(job.view().progress, (JobProgress{40, 100, 1, 640.0, 6.0}));
+  EXPECT_EQ(job.view().progress, (JobProgress{40, 100, 1, 640.0, 6.0, {}, ""}));
   EXPECT_DOUBLE_EQ(*job.row(1).rate, 320) << "its share";
   job.look_after(4);
   EXPECT_DOUBLE_EQ(*job.view().progress.samples_per_s, 320) << "a job that stands gets slower";

@@ -144,13 +144,23 @@ class LivePage(unittest.TestCase):
         button.click()
         self.wait_for_text("answer", "was sent SIGKILL")
 
-    def check_file(self, file):
+    def check_parts(self):
+        """Each moment of the job belongs to one part of the time."""
+        goodput = self.driver.execute_script("return view.goodput;")
+        self.assertAlmostEqual(sum(goodput["parts"].values()), goodput["wall"], delta=0.01 * goodput["wall"])
+        self.assertGreaterEqual(min(goodput["parts"].values()), 0)
+
+    def check_steps(self):
+        step = self.driver.execute_script("return document.getElementById('step').textContent;")
+        self.wait("document.getElementById('step').textContent !== arguments[0]", step)
+
+    def check_file(self, file, change):
         """The page of a job that has ended, from disk."""
         self.assertEqual(file, f"{self.folder}/out/dashboard.html")
         self.driver.get("file://" + file)
         self.wait("document.querySelector('#curves .value')?.getAttribute('d')?.includes('L')")
         self.wait_for_text("all-title", "All events")
-        self.wait_for_text("changes", "takes part again")
+        self.wait_for_text("changes", change)
         self.assertEqual(browser.problems(self.driver), [])
 
     def test_kill_and_return(self):
@@ -175,8 +185,8 @@ class LivePage(unittest.TestCase):
         self.wait_for_cell(2, "state", "running")
         self.wait_for_cell(2, "generation", "2")
         self.assertNotEqual(self.cell(2, "pid"), before)
-        step = self.driver.execute_script("return document.getElementById('step').textContent;")
-        self.wait("document.getElementById('step').textContent !== arguments[0]", step)
+        self.check_steps()
+        self.check_parts()
         self.assertTrue(self.driver.execute_script("return window.stays === true;"), "the page was not loaded again")
         self.job.said(r"rank 2 \(pid \d+\) was lost after [0-9.]+ s: signal 9 \(SIGKILL\); the others keep running")
 
@@ -185,8 +195,9 @@ class LivePage(unittest.TestCase):
         self.assertIn("exit code 75", self.driver.execute_script("return document.getElementById('ending').textContent;"))
         self.assertEqual([problem for problem in browser.problems(self.driver) if "WebSocket" not in problem], [])
 
-        self.check_file(self.job.said(r"lockstep run: the page of this job: (.*)\n").group(1))
+        self.check_file(self.job.said(r"lockstep run: the page of this job: (.*)\n").group(1), "takes part again")
         self.wait("document.querySelectorAll('#rows tr').length === 4")
+        self.check_parts()
 
     def test_scheduler(self):
         job = {"MS_WORKER_NUM": "2", "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": str(free_port()), "MS_ENABLE_RECOVERY": "1",
@@ -216,16 +227,28 @@ class LivePage(unittest.TestCase):
         self.wait_for_text("changes", "takes part again")
         self.wait_for_text("changes", "generation 2 began")
         self.wait_for_cell(1, "pid", str(third.process.pid))
-        step = self.driver.execute_script("return document.getElementById('step').textContent;")
-        self.wait("document.getElementById('step').textContent !== arguments[0]", step)
+        self.check_steps()
+        self.check_parts()
         self.assertTrue(self.driver.execute_script("return window.stays === true;"), "the page was not loaded again")
+
+        # A scheduler that is started again has lost no worker. Its flag does not take the key for a port.
+        self.assertEqual(self.job.stop(), 128 + signal.SIGTERM)
+        self.wait_for_text("state", "not watched")
+        self.wait_for_text("ending", "workers that train go on without it")
+        self.job = self.start("again", ["scheduler", "--dashboard", "cluster.node_timeout_s=40"], job)
+        self.driver.get(self.job.said(r"the live page of this job: (http://\S+)\n").group(1))
+        self.wait_for_text("state", "running")
+        self.wait_for_cell(1, "pid", str(third.process.pid))
+        self.check_steps()
+        self.check_parts()
+        self.assertEqual(self.driver.execute_script("return document.getElementById('stops').textContent;"), "No.")
 
         for one in (first, third):
             one.process.send_signal(signal.SIGTERM)
         self.assertEqual([one.process.wait(LIMIT) for one in (first, third)], [EARLY_END, EARLY_END])
         self.job.process.wait(LIMIT)
         self.wait("!document.getElementById('ending').hidden")
-        self.check_file(self.job.said(r"the page of this job: (.*)\n").group(1))
+        self.check_file(self.job.said(r"the page of this job: (.*)\n").group(1), "generation 1 began")
         self.wait("document.querySelectorAll('#rows tr').length === 2")
 
 

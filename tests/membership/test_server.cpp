@@ -288,7 +288,6 @@ TEST(Scheduler, WorkersReportTheirPagesWhereTheJobIsWatched) {
   std::mutex mutex;
   std::condition_variable looked;
   Membership last;
-  options.watched = true;
   options.on_look = [&](const Membership& membership, const auto&) {
     const std::lock_guard lock(mutex);
     last = membership;

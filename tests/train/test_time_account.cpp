@@ -140,6 +140,9 @@ TEST(TimeAccount, AReplacementHasThePartsOfTheOthers) {
   EXPECT_EQ(account.parts(), others);
   EXPECT_EQ(account.wall(1040ms), 600ms);
   EXPECT_EQ(account.now_in(), TimePart::lost);
+  PartTimes own{};
+  own.at(static_cast<std::size_t>(TimePart::lost)) = 40ms;
+  EXPECT_EQ(account.own(), own);
   account.go_on(7, {1050ms, 0ms});
   make_step(account, 8, 1050ms);
   EXPECT_EQ(part(account, TimePart::lost), 110ms);
@@ -159,6 +162,7 @@ TEST(TimeAccount, ARunGoesOnWithThePartsOfItsCheckpoint) {
   EXPECT_EQ(part(account, TimePart::start), 10ms);
   EXPECT_EQ(part(account, TimePart::compute), 508ms);
   EXPECT_EQ(account.wall(30ms), 530ms);
+  EXPECT_EQ(sum_of(account.own()), 30ms);
   EXPECT_EQ(sum_of(account.parts()), 530ms);
 }
 

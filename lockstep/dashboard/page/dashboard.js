@@ -5,8 +5,6 @@
 const MAX_POINTS = 2000, MAX_EVENTS = 1000, MAX_LINES = 50, MAX_CURVES = 24;
 const SHORT_TABLE = 24;       // rows at first; the rest is one press away
 const SMALL_WORLD = 16;       // up to here the table alone shows all ranks, in their order
-const STILL_S = 15;           // without a new step, the page says so; sooner where a rank is lost
-const STILL_AFTER_LOSS_S = 3;
 const SILENCE_S = 30;         // without a message, the connection counts as lost
 const MAX_BACKOFF_S = 10, ARMED_S = 8, DOUBLE_PRESS_S = 0.4;
 
@@ -117,10 +115,10 @@ const data = $("data");   // of a job that has ended: its page opens no connecti
 const view = { job: {}, progress: {}, goodput: {}, ranks: new Map(), curves: new Map(), events: [], lines: new Map() };
 let received = performance.now();   // of the last job.now
 let lastMessage = received;
-let stepSeen = { step: null, at: received };
 let chosen = null;                  // the rank whose details are shown
 let live = null;                    // the connection, once it is open
 const ended = () => view.job.state === "ended";
+const left = () => ended() && !known(view.job.exit_code);   // only the page has ended: the job goes on
 const elapsed = () => (known(view.job.now) ? view.job.now + (ended() || !live ? 0 : (performance.now() - received) / 1000) : null);
 const dirty = new Set();
 let frame = null;
@@ -145,10 +143,7 @@ const apply = (message) => {
     for (const [rank, lines] of Object.entries(message.lines ?? {})) view.lines.set(Number(rank), lines);
   }
   if (message.job) { view.job = message.job; received = performance.now(); }
-  if (message.progress) {
-    view.progress = message.progress;
-    if (stepSeen.step !== message.progress.step) stepSeen = { step: message.progress.step, at: performance.now() };
-  }
+  if (message.progress) view.progress = message.progress;
   if (message.goodput) view.goodput = message.goodput;
   for (const row of message.ranks ?? []) if (known(row.rank)) view.ranks.set(row.rank, row);
   for (const [name, points] of Object.entries(message.curves ?? {})) {
@@ -179,8 +174,8 @@ const drawHead = () => {
   put($("name"), text(job.name));
   put($("program"), text(job.program));
   $("program").title = text(job.program);
-  put($("state"), ended() ? (failed ? "failed" : "ended") : text(job.state));
-  attribute($("state"), "class", `badge ${ended() ? (failed ? "bad" : "good") : text(job.state)}`);
+  put($("state"), left() ? "not watched" : ended() ? (failed ? "failed" : "ended") : text(job.state));
+  attribute($("state"), "class", `badge ${left() ? "" : ended() ? (failed ? "bad" : "good") : text(job.state)}`);
   put($("place"), `${several(job.world, "rank")} on ${several(job.hosts, "host")}`);
   put($("version"), job.version ? `Lockstep ${job.version}` : "");
   const notes = job.notes ?? [];
@@ -188,8 +183,9 @@ const drawHead = () => {
   keyed($("notes"), notes, (note) => note, (note) => make("li", "", note), () => {});
   $("ending").hidden = !ended();
   if (ended()) {
-    attribute($("ending"), "class", `banner ${failed ? "bad" : "good"}`);
-    put($("ending"), `The job has ended after ${duration(job.now)}, exit code ${text(job.exit_code)}: ${text(job.end)}`);
+    attribute($("ending"), "class", `banner ${left() ? "" : failed ? "bad" : "good"}`);
+    put($("ending"), left() ? `This page has ended after ${duration(job.now)}: ${text(job.end)}`
+      : `The job has ended after ${duration(job.now)}, exit code ${text(job.exit_code)}: ${text(job.end)}`);
   }
   drawTime();
 };
@@ -207,27 +203,25 @@ const drawProgress = () => {
   put($("epoch"), known(epochs) ? `${count(epoch)} of ${count(epochs)}` : count(epoch));
   put($("rate"), number(samples_per_s));
   put($("left"), ended() ? "ended" : duration(seconds_left));
-  document.title = `${ended() ? "ended" : share === null ? text(view.job.state) : percent(share)} · ${text(view.job.name)}`;
+  document.title = `${left() ? "not watched" : ended() ? "ended" : share === null ? text(view.job.state) : percent(share)} · ${text(view.job.name)}`;
 };
 
 // ---- The four answers ----
 const answer = (name, shape, content) => { mark($(`${name}-mark`), shape); put($(name), content); };
 const drawAnswers = () => {
-  const job = view.job, still = (performance.now() - stepSeen.at) / 1000;
-  const ranks = [...view.ranks.values()], where = known(view.progress.step) ? `step ${count(view.progress.step)}` : "no step yet";
+  const job = view.job, { step, stands, why, samples_per_s } = view.progress;
+  const ranks = [...view.ranks.values()], where = known(step) ? `step ${count(step)}` : "no step yet";
   const failed = known(job.exit_code) && job.exit_code !== 0, lostNow = ranks.filter((row) => stateOf(row) === "lost");
-  if (ended()) answer("moving", failed ? "bad" : "good", `It has ended at ${where}.`);
+  if (left()) answer("moving", "none", `Not known since this page ended, at ${where}.`);
+  else if (ended()) answer("moving", failed ? "bad" : "good", `It has ended at ${where}.`);
   else if (!live) answer("moving", "warn", `Not known without a connection. The last message said: ${where}.`);
   else if (job.state === "starting") answer("moving", "none", "It is starting.");
-  else if (still >= (lostNow.length ? STILL_AFTER_LOSS_S : STILL_S)) {
-    const why = lostNow.length === 0 ? doing(ranks)
-      : lostNow.length === 1 ? `Rank ${lostNow[0].rank} is lost.` : `${count(lostNow.length)} ranks are lost.`;
-    answer("moving", "warn", `No new step for ${duration(still)}, at ${where}. ${why}`);
-  } else answer("moving", "good", `Yes: ${where}, ${number(view.progress.samples_per_s)} samples/s.`);
+  else if (known(stands)) answer("moving", "warn", `No new ${known(step) ? "step" : "collective"} for ${duration(stands)}, at ${where}.${why ? ` ${why}.` : ""}`);
+  else answer("moving", "good", known(step) ? `Yes: ${where}, ${number(samples_per_s)} samples/s.` : "It runs, and reports no steps.");
 
   const slow = ranks.filter((row) => row.straggler);
   answer("slow", slow.length ? "warn" : "good",
-    slow.length ? `${several(slow.length, "rank")} of ${count(ranks.length)} ${slow.length === 1 ? "delays" : "delay"} the others:`
+    slow.length ? `${several(slow.length, "rank")} of ${count(ranks.length)} ${ended() ? "delayed" : slow.length === 1 ? "delays" : "delay"} the others:`
                 : "No rank is clearly slower than the others.");
   const listed = slow.slice(0, 3);
   if (slow.length > 3) listed.push({ rank: null, more: slow.length - 3 });
@@ -245,8 +239,9 @@ const drawAnswers = () => {
 
   const losses = view.events.filter((event) => event.kind === "loss"), last = losses.at(-1);
   const lost = last ? `${several(losses.length, "loss", "losses")} so far, the last after ${duration(last.at)}: ${text(last.text)}` : "";
-  put($("stops-title"), ended() ? "Why did it stop?" : "Was a rank lost?");
-  if (ended())
+  const stopped = ended() && !left();
+  put($("stops-title"), stopped ? "Why did it stop?" : "Was a rank lost?");
+  if (stopped)
     answer("stops", failed ? "bad" : "good",
       `Exit code ${text(job.exit_code)}: ${text(job.end)}${last ? `, after ${several(losses.length, "loss", "losses")}` : ""}.`);
   else if (last) answer("stops", lostNow.length ? "bad" : "warn", lost);
@@ -257,14 +252,6 @@ const drawAnswers = () => {
   if (!known(parts.lost)) answer("cost", "none", `Not known yet.${trained}`);
   else if (parts.lost === 0 && !losses.length) answer("cost", "good", `Nothing.${trained}`);
   else answer("cost", "warn", `${duration(parts.lost)}, ${percent(parts.lost / total(parts))} of the time.${trained}`);
-};
-// What most ranks do, where no step is made.
-const doing = (ranks) => {
-  const calls = new Map();
-  for (const row of ranks)
-    if (row.call || row.activity) calls.set(row.call || row.activity, (calls.get(row.call || row.activity) ?? 0) + 1);
-  const most = [...calls].sort((a, b) => b[1] - a[1])[0];
-  return most ? `${several(most[1], "rank")} of ${count(ranks.length)}: ${most[0]}.` : "";
 };
 
 // ---- Where the time went ----
@@ -634,7 +621,7 @@ const drawDetails = () => {
   if (!list.firstChild) for (const [name] of facts) list.append(make("dt", "", name), make("dd"));
   facts.forEach(([, value], i) => put(list.children[2 * i + 1], value));
   const lines = view.lines.get(chosen), node = $("lines"), atEnd = node.scrollTop + node.clientHeight >= node.scrollHeight - 4;
-  const without = lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.";
+  const without = view.job.has_output === false ? "Its output is where it was started, and not here." : lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.";
   put(node, lines?.length ? lines.slice(-MAX_LINES).map(printable).join("\n") : without);
   if (atEnd) node.scrollTop = node.scrollHeight;
   const can = view.job.can_kill === true && !ended();
@@ -802,7 +789,7 @@ const connect = () => {
   socket.onopen = () => {
     live = socket;
     backoff = 0.5;
-    lastMessage = received = stepSeen.at = performance.now();
+    lastMessage = received = performance.now();
     if (chosen !== null) send({ type: "lines", rank: chosen });
     drawConnection();
   };

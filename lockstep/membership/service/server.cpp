@@ -40,6 +40,7 @@ ServiceState begin(const ServerOptions& options, Time now) {
   const auto saved = options.state ? options.state->load() : std::nullopt;
   try {
     auto state = begin_service(options, saved, now, random_token);
+    state.options.watched = static_cast<bool>(options.on_look);
     if (!state.membership.members.empty()) {
       log_info("going on with job {} from {}: {} workers, generation {}", state.membership.job, options.state->name,
                state.membership.members.size(), state.membership.generation);
@@ -112,7 +113,7 @@ class Server::State {
   }
   void carry_out(const JobEnded& job);
   void look() {
-    if (options_.watched && options_.on_look) options_.on_look(service_.membership, service_.decisions);
+    if (options_.on_look) options_.on_look(service_.membership, service_.decisions);
   }
   void look_again() {
     if (Clock::now() - looked_ < kLook) return;

@@ -40,7 +40,8 @@ struct ServerOptions : JobOptions {
   std::function<void(int rank, std::int64_t process)> on_back{};
   /// Called when a job has got its ranks, and when lost_ranks() has changed since. Throws nothing.
   std::function<void(const std::vector<int>& ranks)> on_lost_ranks{};
-  /// Receives the membership about once a second and at the end of the job, if `watched` is set. Throws nothing.
+  /// Receives the membership about once a second and at the end of the job, with the pages of its members. Throws
+  /// nothing.
   std::function<void(const Membership&, const std::deque<LoggedDecision>&)> on_look{};
   /// Called at the end of each job, where programs follow each other; throws nothing.
   std::function<void(const Ending&)> on_ended{};

@@ -203,7 +203,7 @@ void RunClock::set_metric(std::string_view name, std::int64_t step, double value
 void RunClock::show(TimePart doing) noexcept {
   auto& shown = kept_.shown;
   shown.doing = kept_.account.now_in() == TimePart::lost ? TimePart::lost : doing;
-  shown.times = kept_.account.parts();
+  shown.times = kept_.account.own();
   shown.blocked = blocked_before_ + time_blocked(group_);
   report_training(group_, shown);
 }

@@ -76,15 +76,24 @@ void TimeAccount::split(std::span<const std::chrono::nanoseconds> least) {
 }
 
 void TimeAccount::add_earlier(const PartTimes& parts) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] += parts[i];
-  earlier_ += sum_of(parts);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i] += parts[i];
+    taken_[i] += parts[i];
+  }
 }
 
 void TimeAccount::take_over(const PartTimes& parts, std::chrono::nanoseconds now) {
   parts_ = parts;
-  earlier_ = sum_of(parts) - (now - begun_);
+  taken_ = parts;
+  taken_[number_of(TimePart::lost)] -= now - begun_;
   since_ = {now, {}};
   losing_ = true;
+}
+
+PartTimes TimeAccount::own() const {
+  PartTimes own = parts_;
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] -= taken_[i];
+  return own;
 }
 
 void TimeAccount::completed_before(std::int64_t step) { furthest_ = std::max(furthest_, step); }

@@ -32,7 +32,7 @@ struct Moment {
 class TimeAccount {
  public:
   /// Steps whose blocked times are kept until waits are split off.
-  static constexpr std::size_t kKeptSteps = 4096;
+  static constexpr std::size_t kKeptSteps = 128;
 
   /// `begun`: when the process began. The time from then on belongs to `start`.
   explicit TimeAccount(std::chrono::nanoseconds begun) : begun_(begun), since_{begun, {}} {}
@@ -72,20 +72,22 @@ class TimeAccount {
 
   /// The parts up to the last change, without the incomplete step.
   const PartTimes& parts() const { return parts_; }
+  /// Those of this process alone. Its time before it took the place of a rank was lost to the job.
+  PartTimes own() const;
   /// The part that the present belongs to.
   TimePart now_in() const { return losing_ ? TimePart::lost : part_; }
   /// The time since the beginning, with that of earlier processes. It is computed without the parts.
-  std::chrono::nanoseconds wall(std::chrono::nanoseconds now) const { return earlier_ + (now - begun_); }
+  std::chrono::nanoseconds wall(std::chrono::nanoseconds now) const { return sum_of(taken_) + (now - begun_); }
 
  private:
   void close(const Moment& now);
 
   std::chrono::nanoseconds begun_;
-  std::chrono::nanoseconds earlier_{0};  ///< of other processes, without the time of this one that is not counted
-  Moment since_;                         ///< the last change of parts
+  Moment since_;  ///< the last change of parts
   TimePart part_ = TimePart::start;
   PartTimes parts_{};
-  PartTimes step_{};  ///< the parts of the incomplete step, not yet in parts_
+  PartTimes taken_{};  ///< of parts_: those of other processes
+  PartTimes step_{};   ///< the parts of the incomplete step, not yet in parts_
   bool in_step_ = false;
   bool losing_ = false;  ///< until the furthest step is reached again
   std::int64_t number_ = 0;
