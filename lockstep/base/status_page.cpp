@@ -301,7 +301,7 @@ RankProgress progress_in(const Page& page, std::uint64_t rings, StatusPage::Time
     const auto waiting = waits_for(page.rings.at(i));
     if (waiting && (!first || waiting->asked < first->call.asked)) first = FoundCall{*waiting, i};
     for_each_call(page.rings.at(i), [&](const ReadSlot& call) {
-      if (call.completed != kNone && (!ended || call.completed >= ended->call.completed)) ended = FoundCall{call, i};
+      if (call.completed != kNone && (!ended || call.asked >= ended->call.asked)) ended = FoundCall{call, i};
     });
   }
   const auto mark = [&](const FoundCall& found) {

@@ -132,7 +132,7 @@ struct RankProgress {
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
   std::optional<CollectiveMark> begun;  ///< the call for which the program waits: the first one that is not complete;
                                         ///< else equal to `ended`
-  std::optional<CollectiveMark> ended;  ///< the call that was completed last
+  std::optional<CollectiveMark> ended;  ///< the last call that is complete
   std::chrono::milliseconds since_begun{0};
 
   bool operator==(const RankProgress&) const = default;

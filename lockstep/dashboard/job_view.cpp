@@ -31,7 +31,10 @@ constexpr std::size_t kLongestText = 500;
 void add_event(JobView& view, std::string kind, std::optional<int> rank, std::string text) {
   if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
   view.events.push_back({++view.events_so_far, view.now, std::move(kind), rank, std::move(text)});
-  if (view.events.size() > kMostEvents) view.events.pop_front();
+  if (view.events.size() <= kMostEvents) return;
+  const auto is_routine = [](const Event& event) { return event.kind == "save" || event.kind == "evaluation"; };
+  const auto routine = std::ranges::find_if(view.events, is_routine);  // a job may save each second
+  view.events.erase(routine == view.events.end() ? view.events.begin() : routine);
 }
 
 /// The first letters of metrics of evaluations, in TrainingProgress.
@@ -183,7 +186,8 @@ bool has_loss(const JobView& view) {
 }
 
 void tell_of_ends(JobView& view, const JobFacts& facts) {
-  const bool fell_before = has_loss(view);
+  const auto is_lost = [](const RankFacts& one) { return one.process.state == ProcessState::lost; };
+  bool fell = has_loss(view) || std::ranges::any_of(facts.ranks, is_lost);
   std::map<std::string, std::vector<int>> ended;  // by how
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
@@ -201,8 +205,8 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
                 fmt::format("rank {} (pid {}) is lost{}{}", one.process.rank, one.process.pid, at_step(rank.row.step),
                             one.process.end.empty() ? "" : ": " + one.process.end));
     } else {
-      // Ranks that fail after a loss end with the job.
-      add_event(view, fell_before ? "end" : "loss", one.process.rank,
+      // Ranks that fail after the first end with the job.
+      add_event(view, std::exchange(fell, true) ? "end" : "loss", one.process.rank,
                 fmt::format("rank {} (pid {}) failed{}: {}", one.process.rank, one.process.pid, at_step(rank.row.step),
                             one.process.end));
     }
@@ -385,27 +389,32 @@ void judge_progress(JobView& view) {
   auto& progress = view.progress;
   progress.stands.reset();
   progress.why.clear();
-  std::vector<int> lost;
+  std::vector<int> lost, failed;
   bool runs = false;
   for (const auto& [number, rank] : view.ranks) {
     runs = runs || rank.row.state == RankState::running;
-    if (rank.row.state == RankState::lost || rank.row.state == RankState::failed) lost.push_back(number);
+    if (rank.row.state == RankState::lost) lost.push_back(number);
+    if (rank.row.state == RankState::failed) failed.push_back(number);
   }
   const double still = view.now - view.moved;
-  const bool is_long = still >= (lost.empty() ? longest_step(view.step_time) : kStillAfterLoss);
+  const bool is_long = still >= (lost.empty() && failed.empty() ? longest_step(view.step_time) : kStillAfterLoss);
   if (view.generation == 0 || !view.has_status_pages || !runs || !is_long) return;
   progress.stands = still;
-  progress.why = lost.empty() ? what_ranks_do(view)
-                              : fmt::format("{} {} lost", names_of_ranks(lost), lost.size() == 1 ? "is" : "are");
+  if (!lost.empty()) {
+    progress.why = fmt::format("{} {} lost", names_of_ranks(lost), lost.size() == 1 ? "is" : "are");
+  } else if (!failed.empty()) {
+    progress.why = fmt::format("{} {} failed", names_of_ranks(failed), failed.size() == 1 ? "has" : "have");
+  } else {
+    progress.why = what_ranks_do(view);
+  }
   if (!progress.why.empty()) progress.why.front() = static_cast<char>(std::toupper(progress.why.front()));
 }
 
 /// The part of the present of a rank: in a job that stands, it is lost, unless the rank does work of another kind.
 TimePart present_of(const JobView& view, const RankFacts& facts) {
+  if (has_loss(view)) return TimePart::lost;
   if (facts.process.state == ProcessState::ended) return TimePart::other;
-  const bool fell = facts.process.state != ProcessState::running || has_loss(view);
   const auto doing = facts.training.doing.value_or(TimePart::start);
-  if (fell) return TimePart::lost;
   const bool in_step = std::ranges::find(kPartsOfSteps, doing) != kPartsOfSteps.end();
   return view.progress.stands && in_step ? TimePart::lost : doing;
 }

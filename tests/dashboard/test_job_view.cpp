@@ -19,6 +19,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// A job of some ranks that a test moves on.
 class Job {
@@ -312,6 +313,14 @@ TEST(JobView, OnlyTheFirstFailureIsALoss) {
   job.rank(0).process.end = "rank 1 is lost";
   job.look_after(1);
   EXPECT_THAT(job.news(), ElementsAre("end: rank 0 (pid 100) failed at step 9: rank 1 is lost"));
+
+  Job both(2);
+  both.complete_all(9);
+  both.look_after(1);
+  both.rank(0).process.state = ProcessState::failed;
+  both.rank(1).process.state = ProcessState::lost;
+  both.look_after(1);
+  EXPECT_THAT(both.news(), ElementsAre(HasSubstr("end: rank 0"), HasSubstr("loss: rank 1")));
 }
 
 TEST(JobView, SaysSinceWhenAJobStandsAndWhoIsMissing) {
@@ -499,6 +508,7 @@ TEST(JobView, DoesNotGrowWithTime) {
   EXPECT_LT(points.front().first, 4) << "the whole run stays visible";
   EXPECT_EQ(points.back().first, 3599);
   EXPECT_EQ(job.view().events.size(), kMostEvents);
+  EXPECT_THAT(job.news(), Not(Contains(HasSubstr("there is a checkpoint")))) << "decisions and losses stay longer";
   EXPECT_EQ(job.view().ranks.at(1).lines.size(), kMostLines);
   EXPECT_LT(longest, 10'000U);
   EXPECT_LT(whole_json(job.view()).size(), 3'000'000U);

@@ -157,7 +157,9 @@ const apply = (message) => {
     if (!whole && Number.isNaN(event.onStep)) event.onStep = view.progress.step ?? NaN;
     view.events.push(event);
   }
-  if (view.events.length > MAX_EVENTS) view.events.splice(0, view.events.length - MAX_EVENTS);
+  // As the server does: saves and evaluations, which may be many, go first.
+  const routine = (event) => event.kind === "save" || event.kind === "evaluation";
+  while (view.events.length > MAX_EVENTS) view.events.splice(Math.max(0, view.events.findIndex(routine)), 1);
   if (whole || message.job) show(drawHead);
   if (whole || message.progress || message.job) show(drawProgress);
   if (whole || message.goodput) show(drawGoodput);
