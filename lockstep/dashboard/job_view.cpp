@@ -1,13 +1,11 @@
-// From one look at a job to the next: rows of ranks, events of losses, returns, saves and evaluations, curves, and the
-// progress as a whole.
+// From one look at a job to the next: rows of ranks, events of losses, returns, saves and evaluations, and curves.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/dashboard/job_view.h>
-#include <lockstep/dashboard/slow_ranks.h>
+#include <lockstep/dashboard/progress.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -18,14 +16,6 @@ namespace {
 // A program without a status page is not one of Lockstep's; nothing shows when it begins to compute.
 constexpr double kStartWithoutPage = 10;
 constexpr std::size_t kMarks = 16;
-constexpr double kStillAfterLoss = 3;
-
-/// The seconds after which a job without a new step stands. Looks are about one second apart.
-double longest_step(const std::optional<double>& step_time) {
-  constexpr double kWithoutSteps = 15, kShortest = 3, kSteps = 5;
-  return step_time ? std::max(kShortest, kSteps * *step_time) : kWithoutSteps;
-}
-
 constexpr std::size_t kLongestText = 500;
 
 void add_event(JobView& view, std::string kind, std::optional<int> rank, std::string text) {
@@ -281,7 +271,7 @@ void tell_of_saves(JobView& view, const JobFacts& facts) {
   view.evaluated = evaluated;
 }
 
-// ---- curves and progress
+// ---- curves
 
 void add_point(JobView& view, Changes& changes, const std::string& name, std::int64_t step, double value) {
   auto found = view.curves.find(name);
@@ -313,101 +303,6 @@ void take_curves(JobView& view, Changes& changes, const JobFacts& facts) {
   if (view.progress.step && view.progress.samples_per_s && !taken.contains("samples_per_s")) {
     add_point(view, changes, "samples_per_s", *view.progress.step, *view.progress.samples_per_s);
   }
-}
-
-/// Whether a rank is at another step or collective than at the last look.
-bool take_places(JobView& view, const JobFacts& facts) {
-  bool moved = false;
-  for (const auto& one : facts.ranks) {
-    if (!one.progress) continue;
-    auto& place = view.ranks.at(one.process.rank).place;
-    moved = moved || !same_place(place, *one.progress);
-    place = *one.progress;
-  }
-  return moved;
-}
-
-void take_progress(JobView& view, const JobFacts& facts) {
-  auto& progress = view.progress;
-  std::optional<std::int64_t> least;
-  const RankView* lead = nullptr;
-  for (const auto& [number, rank] : view.ranks) {
-    if (rank.row.state == RankState::failed || !rank.row.step || rank.serves) continue;
-    least = std::min(least.value_or(*rank.row.step), *rank.row.step);
-    if (lead == nullptr && rank.marks.size() > 1) lead = &rank;
-  }
-  const bool calls = take_places(view, facts);
-  if (least ? progress.step != least : calls) view.moved = view.now;
-  if (least) progress.step = least;
-  for (const auto& rank : facts.ranks) {
-    if (!rank.training.total_steps && !rank.training.epoch) continue;
-    progress.steps = rank.training.total_steps;
-    progress.epoch = rank.training.epoch;
-    break;
-  }
-  progress.samples_per_s.reset();
-  progress.seconds_left.reset();
-  if (lead == nullptr) return;
-  const auto& first = lead->marks.front();
-  const auto& last = lead->marks.back();
-  view.step_time = (last.at - first.at) / static_cast<double>(last.step - first.step);
-  const double seconds = view.now - first.at;
-  if (seconds <= 0) return;
-  if (last.samples > first.samples)
-    progress.samples_per_s = static_cast<double>(last.samples - first.samples) / seconds;
-  if (progress.steps && progress.step) {
-    const auto left = static_cast<double>(std::max<std::int64_t>(0, *progress.steps - *progress.step));
-    progress.seconds_left = left * seconds / static_cast<double>(last.step - first.step);
-  }
-}
-
-/// What most of the running ranks do, and which do something else.
-std::string what_ranks_do(const JobView& view) {
-  std::map<std::string, std::vector<int>> by_place;
-  int all = 0;
-  for (const auto& [number, rank] : view.ranks) {
-    if (rank.serves || rank.row.state != RankState::running) continue;
-    ++all;
-    by_place[rank.row.call.empty() ? rank.row.activity : "in " + rank.row.call].push_back(number);
-  }
-  const auto most = std::ranges::max_element(by_place, {}, [](const auto& one) { return one.second.size(); });
-  if (most == by_place.end() || most->first.empty()) return "";
-  const auto count = static_cast<int>(most->second.size());
-  if (count == all)
-    return fmt::format("{} {}", all == 1 ? "Its rank is" : fmt::format("All {} ranks are", all), most->first);
-  auto text = fmt::format("{} of {} ranks {} {}", count, all, count == 1 ? "is" : "are", most->first);
-  for (const auto& [place, ranks] : by_place) {
-    if (place == most->first) continue;
-    text += fmt::format("; {} {} {}", names_of_ranks(ranks), ranks.size() == 1 ? "is" : "are",
-                        place.empty() ? "not" : place);
-  }
-  return text;
-}
-
-/// Sets `stands` and `why`.
-void judge_progress(JobView& view) {
-  auto& progress = view.progress;
-  progress.stands.reset();
-  progress.why.clear();
-  std::vector<int> lost, failed;
-  bool runs = false;
-  for (const auto& [number, rank] : view.ranks) {
-    runs = runs || rank.row.state == RankState::running;
-    if (rank.row.state == RankState::lost) lost.push_back(number);
-    if (rank.row.state == RankState::failed) failed.push_back(number);
-  }
-  const double still = view.now - view.moved;
-  const bool is_long = still >= (lost.empty() && failed.empty() ? longest_step(view.step_time) : kStillAfterLoss);
-  if (view.generation == 0 || !view.has_status_pages || !runs || !is_long) return;
-  progress.stands = still;
-  if (!lost.empty()) {
-    progress.why = fmt::format("{} {} lost", names_of_ranks(lost), lost.size() == 1 ? "is" : "are");
-  } else if (!failed.empty()) {
-    progress.why = fmt::format("{} {} failed", names_of_ranks(failed), failed.size() == 1 ? "has" : "have");
-  } else {
-    progress.why = what_ranks_do(view);
-  }
-  if (!progress.why.empty()) progress.why.front() = static_cast<char>(std::toupper(progress.why.front()));
 }
 
 /// The part of the present of a rank: in a job that stands, it is lost, unless the rank does work of another kind.
@@ -460,11 +355,10 @@ NextView observe(JobView view, const JobFacts& facts) {
   for (const auto& text : facts.decisions) add_event(view, "decision", std::nullopt, text);
   tell_of_ends(view, facts);
   take_progress(view, facts);
-  judge_progress(view);
   take_presence(view, facts);
   tell_of_returns(view);
   begin_generation(view);
-  judge_speed(view.ranks, view.now);
+  judge_speed(view);
   take_curves(view, changes, facts);
   tell_of_saves(view, facts);
   note_changed_rows(before, view, changes);
