@@ -188,6 +188,15 @@ class LivePage(unittest.TestCase):
         self.check_steps()
         self.check_parts()
         self.assertTrue(self.driver.execute_script("return window.stays === true;"), "the page was not loaded again")
+        # A rank that stands makes all of them stand.
+        stopped = int(self.cell(3, "pid"))
+        os.kill(stopped, signal.SIGSTOP)
+        self.wait_for_text("moving", "No new step for")
+        self.wait_for_text("moving", "ranks are in all_reduce")
+        self.check_parts()
+        os.kill(stopped, signal.SIGCONT)
+        self.wait_for_text("moving", "Yes: step")
+
         self.job.said(r"rank 2 \(pid \d+\) was lost after [0-9.]+ s: signal 9 \(SIGKILL\); the others keep running")
 
         self.assertEqual(self.job.stop(), EARLY_END)

@@ -58,7 +58,7 @@ def job(ranks, **fields):
         "job": {"name": "run-1", "program": "lockstep train --config gpt.yaml", "started": 1764460000.0, "now": 125.0, "state": "ended",
                 "exit_code": 0, "end": "all ranks ended well", "hosts": 1, "world": len(ranks), "can_kill": False, "version": "0.9.0",
                 "notes": [], **fields},
-        "progress": {"step": 600, "steps": 600, "epoch": 3, "epochs": 3, "samples_per_s": 345.1, "seconds_left": 0.0},
+        "progress": {"step": 600, "steps": 600, "epoch": 3, "samples_per_s": 345.1, "seconds_left": 0.0},
         "goodput": {"wall": 125.0, "ettr": 0.74, "parts": {"start": 2, "data": 5, "compute": 70, "communicate": 20, "wait": 10, "save": 2,
                                                            "lost": 12, "evaluate": 3, "other": 1}},
         "ranks": ranks,

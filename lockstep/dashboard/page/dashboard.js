@@ -196,13 +196,13 @@ const drawTime = () => {
   put($("elapsed"), `${ended() ? "Took" : "For"} ${duration(elapsed())}${started}`);
 };
 const drawProgress = () => {
-  const { step, steps, epoch, epochs, samples_per_s, seconds_left } = view.progress;
+  const { step, steps, epoch, samples_per_s, seconds_left } = view.progress;
   const share = known(step) && known(steps) && steps > 0 ? Math.min(1, step / steps) : null;
   $("bar-done").style.width = `${(share ?? 0) * 100}%`;
   if (share === null) $("bar").removeAttribute("aria-valuenow");
   else attribute($("bar"), "aria-valuenow", Math.floor(share * 100));
   put($("step"), known(steps) ? `${count(step)} of ${count(steps)}` : count(step));
-  put($("epoch"), known(epochs) ? `${count(epoch)} of ${count(epochs)}` : count(epoch));
+  put($("epoch"), count(epoch));
   put($("rate"), number(samples_per_s));
   put($("left"), ended() ? "ended" : duration(seconds_left));
   document.title = `${left() ? "not watched" : ended() ? "ended" : share === null ? text(view.job.state) : percent(share)} · ${text(view.job.name)}`;
