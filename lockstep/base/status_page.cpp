@@ -38,6 +38,8 @@ constexpr std::size_t kMapPage = 4096;
 constexpr std::int64_t kNone = -1;
 constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 48) - 1;
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kAcquire = std::memory_order_acquire;
+constexpr auto kRelease = std::memory_order_release;
 
 template <std::size_t N>
 using Text = std::array<char, N>;
@@ -207,19 +209,19 @@ struct ReadSlot {
   std::uint64_t place = 0;
 };
 
-/// nullopt for a slot that is empty or that changes meanwhile.
+/// nullopt for a slot that is empty or that changes meanwhile: where a value is that of a later call, the mark that is
+/// read after it is no longer the one before.
 std::optional<ReadSlot> read(const Slot& slot) {
-  const auto mark = slot.mark.load(std::memory_order_acquire);
+  const auto mark = slot.mark.load(kAcquire);
   const ReadSlot call{.op = static_cast<std::size_t>(mark >> 56),
                       .element = static_cast<std::size_t>((mark >> 48) & 0xff),
                       .number = mark & kMostNumber,
-                      .asked = slot.asked.load(kRelaxed),
-                      .begun = slot.begun.load(kRelaxed),
-                      .completed = slot.completed.load(kRelaxed),
-                      .bytes = slot.bytes.load(kRelaxed),
-                      .step = slot.step.load(kRelaxed),
-                      .place = slot.place.load(kRelaxed)};
-  std::atomic_thread_fence(std::memory_order_acquire);
+                      .asked = slot.asked.load(kAcquire),
+                      .begun = slot.begun.load(kAcquire),
+                      .completed = slot.completed.load(kAcquire),
+                      .bytes = slot.bytes.load(kAcquire),
+                      .step = slot.step.load(kAcquire),
+                      .place = slot.place.load(kAcquire)};
   const bool whole = slot.mark.load(kRelaxed) == mark;
   const bool valid = call.op > 0 && call.op < kCollectiveNames.size() && call.element < kElementNames.size();
   return whole && valid ? std::optional(call) : std::nullopt;
@@ -228,7 +230,7 @@ std::optional<ReadSlot> read(const Slot& slot) {
 /// Calls `use` for each call in the ring, the oldest first.
 template <typename Use>
 void for_each_call(const Ring& ring, const Use& use) {
-  const auto count = ring.count.load(std::memory_order_acquire);
+  const auto count = ring.count.load(kAcquire);
   const auto first = count > StatusPage::kRemembered ? count - StatusPage::kRemembered : 0;
   for (auto i = first; i < count; ++i) {
     if (const auto call = read(ring.slots.at(i % StatusPage::kRemembered))) use(*call);
@@ -240,7 +242,7 @@ std::optional<StatusPage::Time> time_if_known(std::int64_t ticks) {
 }
 
 CallRecord record_of(const ReadSlot& call, const Head& head) {
-  const auto places = std::min<std::uint64_t>(head.places.load(std::memory_order_acquire), kPlaces);
+  const auto places = std::min<std::uint64_t>(head.places.load(kAcquire), kPlaces);
   return {.op = std::string(kCollectiveNames.at(call.op)),
           .number = call.number,
           .element = std::string(kElementNames.at(call.element)),
@@ -253,7 +255,7 @@ CallRecord record_of(const ReadSlot& call, const Head& head) {
 }
 
 std::uint64_t named_groups(const Page& page) {
-  return std::min<std::uint64_t>(page.head.groups.load(std::memory_order_acquire), StatusPage::kNamedGroups);
+  return std::min<std::uint64_t>(page.head.groups.load(kAcquire), StatusPage::kNamedGroups);
 }
 
 std::string name_of_group(const Page& page, std::uint64_t ring) {
@@ -332,13 +334,13 @@ TrainingProgress training_in(const Head& head) {
   const auto doing = known(head.doing);
   if (doing && *doing >= 0 && *doing < std::ssize(kTimeParts)) training.doing = static_cast<TimePart>(*doing);
   for (std::size_t i = 0; i < kTimeParts.size(); ++i) training.times[i] = nanoseconds(head.times[i].load(kRelaxed));
-  const auto metrics = std::min<std::uint64_t>(head.metrics.load(std::memory_order_acquire), kMetrics);
+  const auto metrics = std::min<std::uint64_t>(head.metrics.load(kAcquire), kMetrics);
   for (std::size_t i = 0; i < metrics; ++i) {
     const auto& metric = head.metric[i];
     training.metrics.push_back({text_in(metric.name), metric.step.load(kRelaxed), metric.value.load(kRelaxed)});
   }
   training.serves = head.serves.load(kRelaxed) != 0;
-  if (head.has_work_dir.load(std::memory_order_acquire) != 0) training.work_dir = text_in(head.work_dir);
+  if (head.has_work_dir.load(kAcquire) != 0) training.work_dir = text_in(head.work_dir);
   return training;
 }
 
@@ -400,7 +402,7 @@ StatusPage StatusPage::open(const Environment& environment) noexcept {
       std::construct_at(&head);
       std::construct_at(&mapping->page->rings[0]);
       head.process.store(this_process());
-      head.magic.store(kMagic, std::memory_order_release);
+      head.magic.store(kMagic, kRelease);
     }
     status.mapping_ = std::move(mapping);
   } catch (const std::exception&) {
@@ -420,7 +422,7 @@ std::uint8_t StatusPage::name_group(std::string_view name) noexcept {
   if (mapping_->file && !make_room(mapping_->file, index + 1)) return 0;
   std::construct_at(&page.rings.at(index + 1));
   put(page.head.names.at(index), name);
-  page.head.groups.store(std::max(count, index + 1), std::memory_order_release);
+  page.head.groups.store(std::max(count, index + 1), kRelease);
   return static_cast<std::uint8_t>(index + 1);
 }
 
@@ -436,7 +438,7 @@ std::uint32_t StatusPage::name_place(std::string_view text) noexcept {
     if (index >= kPlaces) return 0;
     mapping_->places.emplace(text, static_cast<std::uint32_t>(index + 1));
     put(head.place.at(index), text);
-    head.places.store(index + 1, std::memory_order_release);
+    head.places.store(index + 1, kRelease);
     return static_cast<std::uint32_t>(index + 1);
   } catch (const std::exception&) {
     return 0;
@@ -450,17 +452,16 @@ StatusPage::Record StatusPage::ask(std::uint8_t group, const Call& call, Time no
   // Only the first ring has several writers; there, one of two calls at once may be lost.
   const auto index = ring.count.load(kRelaxed);
   Slot& slot = ring.slots[index % kRemembered];
-  slot.mark.store(0, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  slot.asked.store(ticks(now), kRelaxed);
-  slot.begun.store(kNone, kRelaxed);
-  slot.completed.store(kNone, kRelaxed);
-  slot.bytes.store(call.bytes, kRelaxed);
-  slot.step.store(page.head.step.load(kRelaxed), kRelaxed);
-  slot.place.store(call.place, kRelaxed);
+  slot.mark.store(0, kRelaxed);  // seen by all who see one of the values below
+  slot.asked.store(ticks(now), kRelease);
+  slot.begun.store(kNone, kRelease);
+  slot.completed.store(kNone, kRelease);
+  slot.bytes.store(call.bytes, kRelease);
+  slot.step.store(page.head.step.load(kRelaxed), kRelease);
+  slot.place.store(call.place, kRelease);
   const Record record{&slot, mark_of(call)};
-  slot.mark.store(record.mark, std::memory_order_release);
-  ring.count.store(index + 1, std::memory_order_release);
+  slot.mark.store(record.mark, kRelease);
+  ring.count.store(index + 1, kRelease);
   return record;
 }
 
@@ -508,10 +509,10 @@ void StatusPage::report(const TrainingProgress& training) noexcept {
     metric.value.store(training.metrics[i].value, kRelaxed);
     metric.step.store(training.metrics[i].step, kRelaxed);
   }
-  head.metrics.store(std::max<std::uint64_t>(count, named), std::memory_order_release);
+  head.metrics.store(std::max<std::uint64_t>(count, named), kRelease);
   if (head.has_work_dir.load(kRelaxed) == 0 && !training.work_dir.empty()) {
     put(head.work_dir, training.work_dir);
-    head.has_work_dir.store(1, std::memory_order_release);
+    head.has_work_dir.store(1, kRelease);
   }
 }
 
