@@ -47,6 +47,7 @@ std::string reason_of(const LaunchResult& result) {
   std::string_view text = result.report;
   text = text.substr(0, text.find('\n'));
   if (text.starts_with(kOwnName)) text.remove_prefix(kOwnName.size());
+  if (text.ends_with(':')) text.remove_suffix(1);  // a list follows there
   if (!text.empty()) return cut_text(text, kLongestReason);
   return result.exit_code == 0 ? "all ranks ended well" : fmt::format("exit code {}", result.exit_code);
 }

@@ -150,7 +150,9 @@ bool repeats(const Death& now, const Death& before) {
 }
 
 std::string how_it_ended(const RankEnd& end) {
-  return end.cause.empty() ? describe(end.status) : fmt::format("{}, {}", describe(end.status), end.cause);
+  auto text = describe(end.status);
+  for (const auto& why : {end.cause, end.given_up}) text += why.empty() ? "" : ", " + why;
+  return text;
 }
 
 int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? 128 + status.signal : status.code; }

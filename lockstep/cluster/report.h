@@ -26,7 +26,8 @@ struct RankEnd {
   std::chrono::milliseconds after{0};          ///< since the job's start
   int asked = 0;                               ///< the last signal that the launcher had sent it by then; 0: none
   std::string cause;                           ///< the kernel's reason for the signal that ended it; empty: not known
-  bool again = false;  ///< the process that it replaced died in the same way, and this one made no more progress
+  std::string given_up;  ///< why the job goes on without the process, which is killed; empty: it ended by itself
+  bool again = false;    ///< the process that it replaced died in the same way, and this one made no more progress
   std::optional<FailureNote> note;       ///< from its error file
   std::optional<RankProgress> progress;  ///< from its status page; `since_begun` is the time until its end
   std::optional<RankCalls> calls;        ///< from its status page, until its end

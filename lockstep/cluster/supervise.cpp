@@ -305,6 +305,7 @@ void Supervisor::look_for_memory_kill(LocalRank& rank) {
 
 bool Supervisor::replace(LocalRank& rank) {
   if (asked_ || failed_ || !replacements_.is_mishap(rank)) return false;
+  if (replacements_.gave_up(rank)) rank.note_given_up("because it hung, or sent no heartbeats");
   const auto end = replacements_.end_of(rank, start_);
   const auto what = fmt::format("rank {} (pid {}) was lost after {:.1f} s: {}", end.rank, end.pid,
                                 static_cast<double>(end.after.count()) / 1000, how_it_ended(end));
@@ -339,7 +340,8 @@ void Supervisor::take_replacement(Replacements::Started started) {
 // A process that is stopped, or starved, may never end by itself.
 void Supervisor::end_lost_ranks() {
   for (LocalRank& rank : ranks_) {
-    if (rank.running() && replacements_.is_to_be_killed(rank, Clock::now())) rank.kill();
+    if (!rank.running() || !replacements_.is_to_be_killed(rank, Clock::now())) continue;
+    rank.kill();
   }
 }
 
@@ -465,6 +467,7 @@ std::string Supervisor::kill_on_request(const dashboard::KillRequest& request) {
   for (LocalRank& rank : ranks_) {
     if (rank.rank() != request.rank || rank.child().pid() != request.pid || !rank.running()) continue;
     tell_decision(fmt::format("rank {} (pid {}) is killed: the live page asked for it", request.rank, request.pid));
+    rank.note_given_up("by the button of the live page");
     rank.kill();
     return "";
   }

@@ -27,25 +27,26 @@ void begin_process(Goodput& goodput, int rank, double at) {
   const auto [place, is_new] = goodput.ranks.try_emplace(rank);
   auto& account = place->second;
   account.process = {};
-  if (is_new) {
-    if (so_far) account.parts = *so_far;
-    account.parts[index(TimePart::start)] += uncovered(account, at);
-    return;
-  }
-  account.replaces = true;
-  account.present = TimePart::lost;
-  account.parts[index(TimePart::lost)] += uncovered(account, at);
+  account.seen = at;
+  account.replaces = !is_new;
+  account.present = is_new ? TimePart::start : TimePart::lost;
+  if (is_new && so_far) account.parts = *so_far;
 }
 
 void report_times(Goodput& goodput, int rank, const TrainingProgress& training, double at) {
   auto& account = goodput.ranks[rank];
-  Parts more{};
-  for (std::size_t i = 0; i < more.size(); ++i) {
-    const double reported = std::chrono::duration<double>(training.times[i]).count();
-    more[counted_as(account, i)] += reported - account.process[i];
-    account.process[i] = reported;
-    account.reports = account.reports || reported > 0;
+  Parts now{};
+  for (std::size_t i = 0; i < now.size(); ++i) now[i] = std::chrono::duration<double>(training.times[i]).count();
+  if (account.seen && sum_of(now) > 0) {
+    // A process began before it was seen for the first time, and its report covers its time since then.
+    const double before = std::min(*account.seen - sum_of(account.parts), uncovered(account, at) - sum_of(now));
+    account.parts[counted_as(account, index(TimePart::start))] += std::max(0.0, before);
+    account.seen.reset();
+    account.reports = true;
   }
+  Parts more{};
+  for (std::size_t i = 0; i < more.size(); ++i) more[counted_as(account, i)] += now[i] - account.process[i];
+  account.process = now;
   // A rank may find out later that a time belongs to another part.
   for (std::size_t i = 0; i < more.size(); ++i) {
     if (more[i] < 0) account.parts[i] = std::max(0.0, account.parts[i] + std::exchange(more[i], 0));

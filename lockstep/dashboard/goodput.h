@@ -18,8 +18,9 @@ struct RankAccount {
   Parts parts{};
   Parts process{};  ///< as its process last reported them
   TimePart present = TimePart::start;
-  bool replaces = false;  ///< its process has the place of an earlier one
-  bool reports = false;   ///< a process of this rank has reported times
+  std::optional<double> seen{};  ///< when its process was first seen, as long as that has reported no times
+  bool replaces = false;         ///< its process has the place of an earlier one
+  bool reports = false;          ///< a process of this rank has reported times
 };
 
 /// The account of a job.

@@ -11,6 +11,8 @@
 namespace lockstep::dashboard {
 namespace {
 
+constexpr std::chrono::seconds kSilence(3);  // workers report once a second
+
 RankFacts look_at(RankProcess process) {
   RankFacts facts;
   if (!process.status_file.empty()) {
@@ -26,7 +28,7 @@ RankFacts look_at(RankProcess process) {
 
 /// A member that has a rank. After a restart of the scheduler, its worker may not have reconnected yet: that is no
 /// loss.
-RankFacts facts_of(const membership::Member& member, bool recovery) {
+RankFacts facts_of(const membership::Member& member, bool recovery, membership::Time now) {
   RankFacts facts;
   facts.process = {.rank = *member.rank, .pid = member.pid, .host = member.host, .life = member.life};
   if (member.phase == membership::Phase::finished) facts.process.state = ProcessState::ended;
@@ -39,20 +41,25 @@ RankFacts facts_of(const membership::Member& member, bool recovery) {
     facts.progress = member.page->progress;
     facts.training = member.page->training;
   }
+  const bool runs = facts.process.state == ProcessState::running && member.link == membership::Link::open;
+  if (runs && member.page && now - member.heard >= kSilence) {
+    facts.silent = std::chrono::duration<double>(now - member.heard).count();
+  }
   if (member.memory && facts.process.state == ProcessState::running) facts.memory = member.memory;
   return facts;
 }
 
 }  // namespace
 
-JobFacts look_at(const membership::Membership& membership) {
+JobFacts look_at(const membership::Membership& membership, membership::Time now) {
   JobFacts facts;
+  if (membership.generation > 0) facts.generation = static_cast<int>(membership.generation);
   facts.world = membership.wanted;
   std::set<std::string> machines;
   for (const auto& member : membership.members) {
     machines.insert(member.machine);
     if (!member.rank) continue;
-    facts.ranks.push_back(facts_of(member, membership.recovery));
+    facts.ranks.push_back(facts_of(member, membership.recovery, now));
   }
   std::ranges::sort(facts.ranks, {}, [](const RankFacts& one) { return one.process.rank; });
   facts.hosts = std::max(1, static_cast<int>(machines.size()));
@@ -60,7 +67,7 @@ JobFacts look_at(const membership::Membership& membership) {
 }
 
 JobFacts look_at(JobReport report, double at) {
-  JobFacts facts{at, report.round, report.world, report.hosts, {}, std::move(report.decisions)};
+  JobFacts facts{at, report.round, report.world, report.hosts, {}, std::move(report.decisions), {}};
   facts.ranks.reserve(report.ranks.size());
   for (auto& process : report.ranks) facts.ranks.push_back(look_at(std::move(process)));
   return facts;

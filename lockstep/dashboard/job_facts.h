@@ -49,6 +49,7 @@ struct RankFacts {
   std::optional<RankProgress> progress{};  ///< nullopt: it has no status page
   TrainingProgress training{};
   std::optional<std::uint64_t> memory{};  ///< resident, in bytes
+  std::optional<double> silent{};         ///< seconds since its last report, where that is long ago
 };
 
 struct JobFacts {
@@ -58,6 +59,7 @@ struct JobFacts {
   int hosts = 1;
   std::vector<RankFacts> ranks{};
   std::vector<std::string> decisions{};
+  std::optional<int> generation{};  ///< as a scheduler counts
 };
 
 /// A page asks to kill a rank.
@@ -72,6 +74,6 @@ struct KillRequest {
 JobFacts look_at(JobReport report, double at);
 
 /// What a scheduler has of the members that have ranks: those of its workers with Hello::watched. Without `at`.
-JobFacts look_at(const membership::Membership& membership);
+JobFacts look_at(const membership::Membership& membership, membership::Time now);
 
 }  // namespace lockstep::dashboard

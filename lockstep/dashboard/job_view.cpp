@@ -61,7 +61,7 @@ void replace_rank(JobView& view, const RankFacts& facts, bool same_round) {
                           at_step(before.row.step), why.empty() ? "" : ": " + why, facts.process.pid));
   }
   begin_rank(view, facts);
-  view.missing.insert(number);
+  if (same_round) view.missing.insert(number);
 }
 
 bool take_processes(JobView& view, const JobFacts& facts) {
@@ -98,7 +98,9 @@ bool has_worked(const JobView& view, const RankView& rank, const RankFacts& fact
   return facts.progress->step || facts.progress->ended || facts.progress->backwards > 0;
 }
 
-std::string activity_of(const TrainingProgress& training) {
+std::string activity_of(const RankFacts& facts) {
+  const auto& training = facts.training;
+  if (facts.silent) return fmt::format("without a report for {:.0f} s", *facts.silent);
   if (training.serves) return "parameter server";
   if (!training.doing) return "";
   switch (*training.doing) {
@@ -115,7 +117,9 @@ std::string activity_of(const TrainingProgress& training) {
   return "";
 }
 
+// A rank that recovers is in none: the last one has failed.
 std::string call_of(const RankFacts& facts) {
+  if (facts.silent || facts.training.doing == TimePart::lost) return "";
   if (!facts.progress || !facts.progress->begun || facts.progress->begun == facts.progress->ended) return "";
   const auto& mark = *facts.progress->begun;
   return mark.group.empty() ? fmt::format("{} {}", mark.op, mark.number)
@@ -149,7 +153,7 @@ void take_row(JobView& view, const RankFacts& facts) {
   rank.row.memory = facts.memory;
   const bool runs = facts.process.state == ProcessState::running;
   rank.row.call = runs ? call_of(facts) : "";
-  rank.row.activity = runs ? activity_of(facts.training) : "";
+  rank.row.activity = runs ? activity_of(facts) : "";
   if (facts.progress && facts.progress->step) rank.row.step = facts.progress->step;
   rank.serves = facts.training.serves;
   if (runs) add_mark(rank, facts, view.now);
@@ -192,7 +196,8 @@ void tell_of_ends(JobView& view, const JobFacts& facts) {
     } else if (one.process.state == ProcessState::lost) {
       view.missing.insert(one.process.rank);
       add_event(view, "loss", one.process.rank,
-                fmt::format("rank {} (pid {}) is lost{}{}", one.process.rank, one.process.pid, at_step(rank.row.step),
+                fmt::format("rank {} (pid {}) is lost{}{}", one.process.rank, one.process.pid,
+                            rank.row.step ? fmt::format(" (its last report: step {})", *rank.row.step) : "",
                             one.process.end.empty() ? "" : ": " + one.process.end));
     } else {
       // Ranks that fail after the first end with the job.
@@ -221,15 +226,15 @@ void tell_of_returns(JobView& view) {
   }
 }
 
-/// All ranks compute together again: those that still compute are in a new generation.
-void begin_generation(JobView& view) {
+/// All ranks compute together again: those that still compute are in a new generation, of this number or the next.
+void begin_generation(JobView& view, const std::optional<int>& generation) {
   const auto is_behind = [&](const auto& one) { return one.second.row.generation > view.generation; };
   const auto works = [](const auto& one) { return one.second.works || one.second.end_told; };
   const auto runs = [](const auto& one) { return !one.second.end_told; };
   if (std::none_of(view.ranks.begin(), view.ranks.end(), runs)) return;
   const bool new_ones = std::any_of(view.ranks.begin(), view.ranks.end(), is_behind);
   if (!new_ones || !view.missing.empty() || !std::all_of(view.ranks.begin(), view.ranks.end(), works)) return;
-  ++view.generation;
+  view.generation = generation.value_or(view.generation + 1);
   for (auto& [number, rank] : view.ranks) {
     rank.row.generation = view.generation;
     // The pause is not the time of a step.
@@ -307,8 +312,12 @@ void take_curves(JobView& view, Changes& changes, const JobFacts& facts) {
 
 /// The part of the present of a rank: in a job that stands, it is lost, unless the rank does work of another kind.
 TimePart present_of(const JobView& view, const RankFacts& facts) {
-  if (has_loss(view)) return TimePart::lost;
-  if (facts.process.state == ProcessState::ended) return TimePart::other;
+  if (has_loss(view) || !view.missing.empty()) return TimePart::lost;
+  if (facts.process.state == ProcessState::ended) {
+    // Also of a job that stood when it was ended.
+    const auto before = view.goodput.ranks.at(facts.process.rank).present;
+    return before == TimePart::lost ? before : TimePart::other;
+  }
   const auto doing = facts.training.doing.value_or(TimePart::start);
   const bool in_step = std::ranges::find(kPartsOfSteps, doing) != kPartsOfSteps.end();
   return view.progress.stands && in_step ? TimePart::lost : doing;
@@ -355,9 +364,9 @@ NextView observe(JobView view, const JobFacts& facts) {
   for (const auto& text : facts.decisions) add_event(view, "decision", std::nullopt, text);
   tell_of_ends(view, facts);
   take_progress(view, facts);
-  take_presence(view, facts);
   tell_of_returns(view);
-  begin_generation(view);
+  begin_generation(view, facts.generation);
+  take_presence(view, facts);
   judge_speed(view);
   take_curves(view, changes, facts);
   tell_of_saves(view, facts);

@@ -95,7 +95,7 @@ struct JobProgress {
   std::optional<double> seconds_left{};
   std::optional<double> stands{};  ///< seconds without a new step (of jobs that report none: without a new collective),
                                    ///< where that is clearly longer than a step takes
-  std::string why{};               ///< "3 of 4 ranks are in all_reduce 40; rank 2 is computing"
+  std::string why{};               ///< "Ranks 0, 1, 3 are in all_reduce 40; rank 2 is computing"
   bool operator==(const JobProgress&) const = default;
 };
 

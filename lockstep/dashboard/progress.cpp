@@ -11,8 +11,10 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::dashboard {
@@ -66,16 +68,25 @@ void judge_rate(RankView& rank, std::size_t ranks, double now) {
   if (samples > 0 && seconds > 0) rank.row.rate = static_cast<double>(samples) / seconds / static_cast<double>(ranks);
 }
 
-/// Whether a rank is at another step or collective than at the last look.
-bool take_places(JobView& view, const JobFacts& facts) {
-  bool moved = false;
+/// Whether a rank has completed a step since the last look, or, in a job that reports no steps, a collective.
+bool has_moved(JobView& view, const JobFacts& facts) {
+  bool steps = false, calls = false;
   for (const auto& one : facts.ranks) {
+    auto& rank = view.ranks.at(one.process.rank);
+    if (!rank.serves && !rank.marks.empty()) steps = steps || rank.marks.back().at == view.now;
     if (!one.progress) continue;
-    auto& place = view.ranks.at(one.process.rank).place;
-    moved = moved || !same_place(place, *one.progress);
-    place = *one.progress;
+    calls = calls || !same_place(rank.place, *one.progress);
+    rank.place = *one.progress;
   }
-  return moved;
+  return view.progress.step ? steps : calls;
+}
+
+/// The duration of the last steps in seconds. Before the second look with steps, it is at most the time to the first.
+std::optional<double> step_time_by(const RankView& rank) {
+  const auto& first = rank.marks.front();
+  const auto& last = rank.marks.back();
+  return last.step > first.step ? (last.at - first.at) / static_cast<double>(last.step - first.step)
+                                : first.at - rank.since;
 }
 
 /// Step, rate and time left.
@@ -84,13 +95,13 @@ void measure_progress(JobView& view, const JobFacts& facts) {
   std::optional<std::int64_t> least;
   const RankView* lead = nullptr;
   for (const auto& [number, rank] : view.ranks) {
-    if (rank.row.state == RankState::failed || !rank.row.step || rank.serves) continue;
+    const bool fell = rank.row.state == RankState::failed || rank.row.state == RankState::lost;
+    if (fell || !rank.row.step || rank.serves) continue;
     least = std::min(least.value_or(*rank.row.step), *rank.row.step);
-    if (lead == nullptr && rank.marks.size() > 1) lead = &rank;
+    if (!rank.marks.empty() && (lead == nullptr || lead->marks.size() < rank.marks.size())) lead = &rank;
   }
-  const bool calls = take_places(view, facts);
-  if (least ? progress.step != least : calls) view.moved = view.now;
   if (least) progress.step = least;
+  if (has_moved(view, facts)) view.moved = view.now;
   for (const auto& rank : facts.ranks) {
     if (!rank.training.total_steps && !rank.training.epoch) continue;
     progress.steps = rank.training.total_steps;
@@ -102,7 +113,8 @@ void measure_progress(JobView& view, const JobFacts& facts) {
   if (lead == nullptr) return;
   const auto& first = lead->marks.front();
   const auto& last = lead->marks.back();
-  view.step_time = (last.at - first.at) / static_cast<double>(last.step - first.step);
+  if (lead->marks.size() > 1 || !view.step_time) view.step_time = step_time_by(*lead);
+  if (lead->marks.size() == 1) return;
   const double seconds = view.now - first.at;
   if (seconds <= 0) return;
   if (last.samples > first.samples)
@@ -113,25 +125,32 @@ void measure_progress(JobView& view, const JobFacts& facts) {
   }
 }
 
-/// What most of the running ranks do, and which do something else.
+/// "is", "are", "has" or "have", and what follows.
+std::string predicate_of(const RankRow& row, std::size_t ranks) {
+  const auto* const is = ranks == 1 ? "is" : "are";
+  if (row.state == RankState::failed) return ranks == 1 ? "has failed" : "have failed";
+  if (row.state == RankState::lost) return fmt::format("{} lost", is);
+  if (!row.call.empty()) return fmt::format("{} in {}", is, row.call);
+  return fmt::format("{} {}", is, row.activity.empty() ? "running" : row.activity);
+}
+
+/// "ranks 0, 1 are in all_reduce 40; rank 2 is computing"; those that do the same together, most ranks first.
 std::string what_ranks_do(const JobView& view) {
   std::map<std::string, std::vector<int>> by_place;
-  int all = 0;
   for (const auto& [number, rank] : view.ranks) {
-    if (rank.serves || rank.row.state != RankState::running) continue;
-    ++all;
-    by_place[rank.row.call.empty() ? rank.row.activity : "in " + rank.row.call].push_back(number);
+    const auto state = rank.row.state;
+    if (rank.serves || state == RankState::starting || state == RankState::ended) continue;
+    by_place[predicate_of(rank.row, 1)].push_back(number);
   }
-  const auto most = std::ranges::max_element(by_place, {}, [](const auto& one) { return one.second.size(); });
-  if (most == by_place.end() || most->first.empty()) return "";
-  const auto count = static_cast<int>(most->second.size());
-  if (count == all)
-    return fmt::format("{} {}", all == 1 ? "Its rank is" : fmt::format("All {} ranks are", all), most->first);
-  auto text = fmt::format("{} of {} ranks {} {}", count, all, count == 1 ? "is" : "are", most->first);
-  for (const auto& [place, ranks] : by_place) {
-    if (place == most->first) continue;
-    text += fmt::format("; {} {} {}", names_of_ranks(ranks), ranks.size() == 1 ? "is" : "are",
-                        place.empty() ? "not" : place);
+  std::vector<std::vector<int>> places;
+  for (auto& [place, ranks] : by_place) places.push_back(std::move(ranks));
+  std::ranges::stable_sort(places, std::greater<>(), &std::vector<int>::size);
+  std::string text;
+  for (const auto& ranks : places) {
+    const bool all = places.size() == 1 && ranks.size() > 1;
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ",
+                        all ? fmt::format("all {} ranks", ranks.size()) : names_of_ranks(ranks),
+                        predicate_of(view.ranks.at(ranks.front()).row, ranks.size()));
   }
   return text;
 }
@@ -141,24 +160,17 @@ void judge_stop(JobView& view) {
   auto& progress = view.progress;
   progress.stands.reset();
   progress.why.clear();
-  std::vector<int> lost, failed;
-  bool runs = false;
+  bool runs = false, fell = false;
   for (const auto& [number, rank] : view.ranks) {
     runs = runs || rank.row.state == RankState::running;
-    if (rank.row.state == RankState::lost) lost.push_back(number);
-    if (rank.row.state == RankState::failed) failed.push_back(number);
+    fell = fell || rank.row.state == RankState::lost || rank.row.state == RankState::failed;
   }
   const double still = view.now - view.moved;
-  const bool is_long = still >= (lost.empty() && failed.empty() ? longest_step(view.step_time) : kStillAfterLoss);
+  const bool is_long = still >= (fell ? kStillAfterLoss : longest_step(view.step_time));
   if (view.generation == 0 || !view.has_status_pages || !runs || !is_long) return;
   progress.stands = still;
-  if (!lost.empty()) {
-    progress.why = fmt::format("{} {} lost", names_of_ranks(lost), lost.size() == 1 ? "is" : "are");
-  } else if (!failed.empty()) {
-    progress.why = fmt::format("{} {} failed", names_of_ranks(failed), failed.size() == 1 ? "has" : "have");
-  } else {
-    progress.why = what_ranks_do(view);
-  }
+  progress.seconds_left.reset();
+  progress.why = what_ranks_do(view);
   if (!progress.why.empty()) progress.why.front() = static_cast<char>(std::toupper(progress.why.front()));
 }
 

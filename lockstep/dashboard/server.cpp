@@ -264,7 +264,7 @@ EndedPage PageServer::State::end(JobEnd end) {
   });
   thread_.join();
   if (!view_.end) view_ = end_job(std::move(view_), std::move(end), seconds()).view;  // the thread broke before
-  return {page_of_ended_job(ended_json(view_)), view_.work_dir};
+  return {page_of_ended_job(ended_json(view_)), view_.work_dir, view_.progress.step.has_value()};
 }
 
 PageAddress parse_page_address(const std::string& text, const std::string& name) {
@@ -287,6 +287,10 @@ JobDescription describe_job_here() {
 }
 
 std::string keep_page(const EndedPage& page, const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!page.has_steps && std::filesystem::exists(file, ignored)) {
+    return fmt::format("the page of this job is not kept: it has no steps, and {} is there", file.string());
+  }
   try {
     write_file_atomically(file, page.html);
     return fmt::format("the page of this job: {}", file.string());

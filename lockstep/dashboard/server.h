@@ -34,9 +34,11 @@ struct PageServerOptions {
 struct EndedPage {
   std::string html;      ///< a file that needs no server
   std::string work_dir;  ///< the one that the ranks have reported; empty: none
+  bool has_steps = false;
 };
 
-/// Writes the page into `file`. Returns the line for the user: where it is, or why it is not kept.
+/// Writes the page into `file`, but not that of a job without steps over another one. Returns the line for the user:
+/// where it is, or why it is not kept.
 std::string keep_page(const EndedPage& page, const std::filesystem::path& file);
 
 /// Thread-safe, except the destructor. No call waits for a browser.

@@ -99,7 +99,7 @@ class JobPage {
   }
 
   void look(const membership::Membership& membership, const std::deque<membership::LoggedDecision>& decisions) {
-    auto facts = dashboard::look_at(membership);
+    auto facts = dashboard::look_at(membership, std::chrono::steady_clock::now());
     for (const auto& decision : decisions) {
       if (decision.at > looked_) facts.decisions.push_back(decision.text);
     }

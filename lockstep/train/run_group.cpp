@@ -133,7 +133,7 @@ RunResult run_with_recovery(std::optional<Group>& group, const std::function<Run
     } catch (...) {
       abort_and_rethrow(*group);
     }
-    kept.times.lose();
+    kept.times.lose(*group);
     // The signal ends this process at once: while the rank waits for other ranks, which may never join, no code would
     // read the signal.
     if (kept.signal) std::raise(*std::exchange(kept.signal, std::nullopt));

@@ -168,6 +168,7 @@ TEST(ReplacementOfProcesses, OneThatHangsSaysWhereAndIsReplaced) {
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr(kReplaced));
   EXPECT_THAT(ran.err, HasSubstr("lockstep::train::Session::train_step")) << "where it hangs";
+  EXPECT_THAT(ran.err, HasSubstr("signal 9 (SIGKILL), because it hung, or sent no heartbeats"));
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << ran.err;
 }
 

@@ -89,6 +89,17 @@ TEST(Goodput, ARankThatJoinsBeginsWithTheMeanOfTheOthers) {
   EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 92.5);
 }
 
+// Looks are a second apart: a process has begun before it is seen.
+TEST(Goodput, AProcessThatIsSeenLateHasItsWholeTime) {
+  Goodput goodput;
+  begin_process(goodput, 0, 1.1);
+  report_times(goodput, 0, {}, 1.1);
+  report_times(goodput, 0, spent(1s, 500ms), 2.1);
+  const auto parts = *parts_of(goodput, 2.1);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 1);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::start)], 1.1) << "0.6 s before the process";
+}
+
 // The page of a scheduler that was started again.
 TEST(Goodput, TimesBeforeThePageDoNotCount) {
   Goodput goodput;
@@ -96,10 +107,10 @@ TEST(Goodput, TimesBeforeThePageDoNotCount) {
   report_times(goodput, 0, spent(900s, 100s), 3);
   auto parts = *parts_of(goodput, 3);
   EXPECT_DOUBLE_EQ(sum_of(parts), 3);
-  EXPECT_DOUBLE_EQ(parts[at(TimePart::start)], 2.1);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::start)], 0.3);
   report_times(goodput, 0, spent(910s, 100s), 13);
   parts = *parts_of(goodput, 13);
-  EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 10.9);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 12.7);
   EXPECT_DOUBLE_EQ(sum_of(parts), 13);
 }
 

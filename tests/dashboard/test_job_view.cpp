@@ -152,7 +152,8 @@ TEST(JobView, ALostRankOfASchedulerIsLostUntilAnotherProcessOrItselfIsBack) {
   job.rank(1).process.state = ProcessState::lost;
   job.rank(1).process.end = "it closed the connection";
   job.look_after(1);
-  EXPECT_THAT(job.news(), ElementsAre("loss: rank 1 (pid 101) is lost at step 120: it closed the connection"));
+  EXPECT_THAT(job.news(),
+              ElementsAre("loss: rank 1 (pid 101) is lost (its last report: step 120): it closed the connection"));
   EXPECT_EQ(job.row(1).state, RankState::lost);
   job.look_after(60);
   EXPECT_THAT(job.news(), IsEmpty());
@@ -203,25 +204,29 @@ TEST(JobFacts, AreMadeOfTheMembersOfASchedulerThatHaveRanks) {
   job.members[2].link = Link::closed;
   job.members[2].last_error = "it closed the connection";
   job.members[3].rank.reset();
-  const auto facts = look_at(job);
+  job.members[0].heard = membership::Time(100s);
+  const auto facts = look_at(job, membership::Time(102s));
   EXPECT_EQ(facts.world, 4);
   EXPECT_EQ(facts.hosts, 2);
+  EXPECT_EQ(facts.generation, 1);
   ASSERT_EQ(facts.ranks.size(), 3U);
   EXPECT_EQ(facts.ranks[2].process.rank, 3);
   EXPECT_EQ(facts.ranks[2].process.host, "pod-0");
   EXPECT_EQ(facts.ranks[2].progress->step, 7);
   EXPECT_EQ(facts.ranks[2].training.samples, 70);
   EXPECT_EQ(facts.ranks[2].memory, 4096U);
+  EXPECT_EQ(facts.ranks[2].silent, std::nullopt);
+  EXPECT_EQ(look_at(job, membership::Time(106s)).ranks[2].silent, 6.0);
   EXPECT_EQ(facts.ranks[1].process.state, ProcessState::ended);
   EXPECT_EQ(facts.ranks[0].process.state, ProcessState::lost);
   EXPECT_EQ(facts.ranks[0].process.end, "it closed the connection");
 
   job.members[2].link = Link::unknown;  // the scheduler was started again
-  EXPECT_EQ(look_at(job).ranks[0].process.state, ProcessState::running);
+  EXPECT_EQ(look_at(job, {}).ranks[0].process.state, ProcessState::running);
 
   job.members[2].phase = Phase::failed;
   job.recovery = false;
-  EXPECT_EQ(look_at(job).ranks[0].process.state, ProcessState::failed);
+  EXPECT_EQ(look_at(job, {}).ranks[0].process.state, ProcessState::failed);
 }
 
 TEST(JobView, TwoLossesAtOnceGiveOneGeneration) {
@@ -308,7 +313,7 @@ TEST(JobView, OnlyTheFirstFailureIsALoss) {
   job.look_after(1);
   job.rank(1).process.state = ProcessState::lost;
   job.look_after(1);
-  EXPECT_THAT(job.news(), ElementsAre("loss: rank 1 (pid 101) is lost at step 9"));
+  EXPECT_THAT(job.news(), ElementsAre("loss: rank 1 (pid 101) is lost (its last report: step 9)"));
   job.rank(0).process.state = ProcessState::failed;
   job.rank(0).process.end = "rank 1 is lost";
   job.look_after(1);
@@ -342,7 +347,7 @@ TEST(JobView, SaysSinceWhenAJobStandsAndWhoIsMissing) {
   job.look_after(1);
   EXPECT_EQ(job.view().progress.stands, 3.0);
   EXPECT_EQ(job.update()["progress"]["why"],
-            "3 of 4 ranks are in all_reduce 40 of group \"world\"; rank 2 is computing");
+            "Ranks 0, 1, 3 are in all_reduce 40 of group \"world\"; rank 2 is computing");
   job.look_after(27);
   const auto parts = job.whole()["goodput"]["parts"];
   EXPECT_EQ(parts["lost"], 30.0) << "since the last reports";
@@ -352,7 +357,10 @@ TEST(JobView, SaysSinceWhenAJobStandsAndWhoIsMissing) {
   EXPECT_EQ(job.view().progress.why, "All 4 ranks are in all_reduce 40 of group \"world\"");
   job.rank(1).process.state = ProcessState::lost;
   job.look_after(1);
-  EXPECT_EQ(job.view().progress.why, "Rank 1 is lost");
+  EXPECT_EQ(job.view().progress.why, "Ranks 0, 2, 3 are in all_reduce 40 of group \"world\"; rank 1 is lost");
+  job.rank(1).process.state = ProcessState::failed;
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.why, "Ranks 0, 2, 3 are in all_reduce 40 of group \"world\"; rank 1 has failed");
   job.rank(1).process.state = ProcessState::running;
   job.complete_all(21);
   job.look_after(1);
@@ -362,12 +370,73 @@ TEST(JobView, SaysSinceWhenAJobStandsAndWhoIsMissing) {
   for (const int rank : {0, 1, 2, 3}) {
     job.rank(rank).progress->begun.reset();
     job.rank(rank).training.doing = TimePart::evaluate;
-    job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = 43s;
+    job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = 44s;
   }
   job.look_after(30);
   EXPECT_EQ(job.view().progress.why, "All 4 ranks are evaluating");
   EXPECT_EQ(job.whole()["goodput"]["parts"]["lost"], 0.0);
   EXPECT_EQ(job.whole()["goodput"]["parts"]["evaluate"], 30.0);
+}
+
+// Its first second made 59 steps, so a step takes at most a second.
+TEST(JobView, AJobThatStandsFromItsFirstSecondOn) {
+  Job job(2);
+  job.look_after(0);
+  job.complete_all(59);
+  job.rank(0).progress->begun = CollectiveMark{"all_reduce", 222, "world"};
+  job.look_after(1);
+  job.look_after(4);
+  EXPECT_EQ(job.view().progress.stands, std::nullopt);
+  job.look_after(1);
+  EXPECT_EQ(job.view().progress.stands, 5.0);
+}
+
+// What a rank has reported last may be old.
+TEST(JobView, ASilentRankIsShownAsSuch) {
+  Job job(2);
+  job.complete_all(9);
+  job.rank(1).training.doing = TimePart::save;
+  job.rank(1).progress->begun = CollectiveMark{"all_reduce", 222, "world"};
+  job.rank(1).silent = 6.4;
+  job.look_after(1);
+  EXPECT_EQ(job.row(1).activity, "without a report for 6 s");
+  EXPECT_EQ(job.row(1).call, "");
+}
+
+TEST(JobView, ARankThatRecoversIsInNoCall) {
+  Job job(1);
+  job.complete_all(9);
+  job.rank(0).progress->begun = CollectiveMark{"all_reduce", 222, "world"};
+  job.rank(0).training.doing = TimePart::lost;
+  job.look_after(1);
+  EXPECT_EQ(job.row(0).call, "");
+  EXPECT_EQ(job.row(0).activity, "recovering");
+}
+
+// Nothing goes on between a loss and the return of the rank, whatever the others have reported last.
+TEST(JobView, TheTimeWithoutARankIsLost) {
+  Job job(2);
+  const auto reports = [&](int rank, std::chrono::nanoseconds compute) {
+    job.rank(rank).training.doing = TimePart::compute;
+    job.rank(rank).training.times[static_cast<std::size_t>(TimePart::compute)] = compute;
+  };
+  job.look_after(0);
+  for (int i = 1; i <= 10; ++i) {
+    job.complete_all(i);
+    for (const int rank : {0, 1}) reports(rank, i * 1s);
+    job.look_after(1);
+  }
+  job.rank(0).training.total_steps = 100;
+  job.look_after(20);
+  const auto standing = job.whole();
+  EXPECT_EQ(standing["goodput"]["parts"]["lost"], 20.0);
+  EXPECT_EQ(standing["progress"]["seconds_left"], nullptr);
+  job.replace(1, 900, "signal 9 (SIGKILL)");
+  job.complete(0, 11);
+  job.look_after(1);
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["lost"], 21.0);
+  EXPECT_EQ(job.whole()["goodput"]["parts"]["compute"], 10.0);
+  EXPECT_EQ(job.view().progress.step, 11) << "of those that are there";
 }
 
 TEST(JobView, ParameterServersAreNoRanksThatTrain) {

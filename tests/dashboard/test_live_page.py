@@ -197,7 +197,7 @@ class LivePage(unittest.TestCase):
         os.kill(stopped, signal.SIGCONT)
         self.wait_for_text("moving", "Yes: step")
 
-        self.job.said(r"rank 2 \(pid \d+\) was lost after [0-9.]+ s: signal 9 \(SIGKILL\); the others keep running")
+        self.job.said(r"rank 2 \(pid \d+\) was lost after [0-9.]+ s: signal 9 \(SIGKILL\), by the button of the live page; the others keep running")
 
         self.assertEqual(self.job.stop(), EARLY_END)
         self.wait("!document.getElementById('ending').hidden")
@@ -219,7 +219,7 @@ class LivePage(unittest.TestCase):
 
         def worker(name, node):
             # The folder of the run is relative to another folder than that of the scheduler.
-            return self.start(name, ["train", "--config", str(self.config), "system.work_dir=out"],
+            return self.start(name, ["train", "--config", str(self.config), "system.work_dir=out", "train.epochs=1000000"],
                               {**job, "MS_ROLE": "MS_WORKER", "MS_NODE_ID": node}, self.folder)
 
         first, second = worker("first", "w0"), worker("second", "w1")
@@ -257,7 +257,7 @@ class LivePage(unittest.TestCase):
         self.assertEqual([one.process.wait(LIMIT) for one in (first, third)], [EARLY_END, EARLY_END])
         self.job.process.wait(LIMIT)
         self.wait("!document.getElementById('ending').hidden")
-        self.check_file(self.job.said(r"the page of this job: (.*)\n").group(1), "generation 1 began")
+        self.check_file(self.job.said(r"the page of this job: (.*)\n").group(1), "generation 2 began")
         self.wait("document.querySelectorAll('#rows tr').length === 2")
 
 

@@ -130,6 +130,7 @@ json json_of(const RankEnd& end) {
                 {"asked", end.asked},
                 {"last_lines", end.last_lines}};
   if (!end.cause.empty()) value["cause"] = end.cause;
+  if (!end.given_up.empty()) value["given_up"] = end.given_up;
   if (end.again) value["again"] = true;
   if (end.note) value["note"] = json_of(*end.note);
   if (end.progress) value["progress"] = json_of(*end.progress);
@@ -148,6 +149,7 @@ RankEnd end_of(const json& value) {
   value.at("asked").get_to(end.asked);
   value.at("last_lines").get_to(end.last_lines);
   if (value.contains("cause")) value["cause"].get_to(end.cause);
+  if (value.contains("given_up")) value["given_up"].get_to(end.given_up);
   if (value.contains("again")) value["again"].get_to(end.again);
   if (value.contains("note")) end.note = note_of(value["note"]);
   if (value.contains("progress")) end.progress = progress_of(value["progress"]);

@@ -68,6 +68,7 @@ RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {
   end.after = std::chrono::duration_cast<std::chrono::milliseconds>(ended_ - start);
   end.asked = asked_;
   end.cause = cause_;
+  end.given_up = given_up_;
   end.last_lines = tail_.lines();
   return end;
 }

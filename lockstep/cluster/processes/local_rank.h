@@ -63,6 +63,8 @@ class LocalRank {
   bool was_killed() const;
   /// Sets the reason for which the kernel killed it, for end().
   void note_cause(std::string cause) { cause_ = std::move(cause); }
+  /// Sets the reason for which the job goes on without it, for end().
+  void note_given_up(std::string why) { given_up_ = std::move(why); }
 
   /// Sends a signal to the process and its group, also when the process has ended.
   void signal(int signal);
@@ -91,6 +93,7 @@ class LocalRank {
   int asked_ = 0;
   bool replaced_ = false;
   bool killed_ = false;
+  std::string given_up_;
   std::optional<ExitStatus> status_;
   std::string cause_;
   std::chrono::steady_clock::time_point ended_;

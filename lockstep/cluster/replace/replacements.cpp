@@ -57,7 +57,11 @@ bool Replacements::is_mishap(const LocalRank& rank) {
   read_losses();
   if (how_.published) losses_ = how_.published();
   const int signal = rank.status().signal;
-  return (signal != 0 && !is_decision(signal)) || losses_.processes.contains({rank.rank(), process});
+  return (signal != 0 && !is_decision(signal)) || gave_up(rank);
+}
+
+bool Replacements::gave_up(const LocalRank& rank) const {
+  return losses_.processes.contains({rank.rank(), rank.child().pid()});
 }
 
 Replacements::Started Replacements::start(const LocalRank& lost) {
@@ -110,7 +114,7 @@ bool Replacements::repeats_a_death(const RankEnd& end) {
 
 bool Replacements::is_to_be_killed(const LocalRank& rank, Clock::time_point now) {
   const pid_t process = rank.child().pid();
-  if (!losses_.processes.contains({rank.rank(), process})) {
+  if (!gave_up(rank)) {
     lost_since_.erase(process);
     return false;
   }

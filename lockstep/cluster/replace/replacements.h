@@ -56,6 +56,8 @@ class Replacements {
   /// Whether a rank that has ended was in a session with the job service, and failed: not by an exit code, nor by a
   /// signal with which users and batch systems end programs. Those are decisions of the program or of the sender.
   bool is_mishap(const LocalRank& rank);
+  /// Whether the service has given up its process, because it hangs or is silent.
+  bool gave_up(const LocalRank& rank) const;
 
   /// Takes one of the job's replacements; false when none is left.
   bool take_one() { return how_.allowed && how_.allowed(); }

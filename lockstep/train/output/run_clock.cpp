@@ -103,7 +103,12 @@ class TimedBatches final : public samples::Batches {
 
 KeptTimes::KeptTimes() : account(begin_of_run()) { shown.doing = TimePart::start; }
 
-void KeptTimes::lose() { account.lose(steady_now()); }
+void KeptTimes::lose(const Group& group) {
+  account.lose(steady_now());
+  shown.doing = TimePart::lost;
+  shown.times = account.own();
+  report_training(group, shown);
+}
 
 RunClock::RunClock(KeptTimes& kept, const Group& group, bool common_steps, const std::string& work_dir)
     : kept_(kept), group_(group), common_steps_(common_steps), blocked_before_(kept.shown.blocked) {

@@ -26,8 +26,8 @@ struct KeptTimes {
   /// From the start of the process, for its first run; for a later run from now on.
   KeptTimes();
 
-  /// Ranks were lost: what this rank does now is lost time.
-  void lose();
+  /// Ranks of the group were lost: what this rank does now is lost time, and its status page shows that.
+  void lose(const Group& group);
 };
 
 /// Not thread-safe. Reads the clock once in each call that changes parts.
