@@ -145,7 +145,7 @@ int show_calls(const std::string& folder) {
   if (folders.empty()) {
     fail(ErrorKind::invalid_argument, "status",
          "no launcher of this user without --log-dir runs on this machine; give the folder of its logs: "
-         "--calls FOLDER");
+         "--calls FOLDER (the workers of a scheduler have none, unless a launcher started them)");
   }
   for (const auto& each : folders) {
     auto ranks = cluster::read_calls_in(each);

@@ -320,7 +320,7 @@ TimePart present_of(const JobView& view, const RankFacts& facts) {
   }
   const auto doing = facts.training.doing.value_or(TimePart::start);
   const bool in_step = std::ranges::find(kPartsOfSteps, doing) != kPartsOfSteps.end();
-  return view.progress.stands && in_step ? TimePart::lost : doing;
+  return view.progress.stands && (in_step || facts.silent) ? TimePart::lost : doing;
 }
 
 void take_presence(JobView& view, const JobFacts& facts) {
