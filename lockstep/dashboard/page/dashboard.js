@@ -218,8 +218,10 @@ const drawAnswers = () => {
   else if (ended()) answer("moving", failed ? "bad" : "good", `It has ended at ${where}.`);
   else if (!live) answer("moving", "warn", `Not known without a connection. The last message said: ${where}.`);
   else if (job.state === "starting") answer("moving", "none", "It is starting.");
-  else if (known(stands)) answer("moving", "warn", `No new ${known(step) ? "step" : "collective"} for ${duration(stands)}, at ${where}.${why ? ` ${why}.` : ""}`);
-  else answer("moving", "good", known(step) ? `Yes: ${where}, ${number(samples_per_s)} samples/s.` : "It runs, and reports no steps.");
+  else if (known(stands)) {
+    const what = known(step) ? "step" : "collective";
+    answer("moving", "warn", `No new ${what} for ${duration(stands)}, at ${where}.${why ? ` ${why}.` : ""}`);
+  } else answer("moving", "good", known(step) ? `Yes: ${where}, ${number(samples_per_s)} samples/s.` : "It runs, and reports no steps.");
 
   const slow = ranks.filter((row) => row.straggler);
   answer("slow", slow.length ? "warn" : "good",
@@ -623,7 +625,8 @@ const drawDetails = () => {
   if (!list.firstChild) for (const [name] of facts) list.append(make("dt", "", name), make("dd"));
   facts.forEach(([, value], i) => put(list.children[2 * i + 1], value));
   const lines = view.lines.get(chosen), node = $("lines"), atEnd = node.scrollTop + node.clientHeight >= node.scrollHeight - 4;
-  const without = view.job.has_output === false ? "Its output is where it was started, and not here." : lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.";
+  const without = view.job.has_output === false ? "Its output is where it was started, and not here."
+    : lines || data ? "It has printed nothing." : live ? "Waiting for the lines." : "Not known without a connection.";
   put(node, lines?.length ? lines.slice(-MAX_LINES).map(printable).join("\n") : without);
   if (atEnd) node.scrollTop = node.scrollHeight;
   const can = view.job.can_kill === true && !ended();
