@@ -104,7 +104,7 @@ class Supervisor {
   /// Shows the user a decision, and those who watch the job.
   void tell_decision(const std::string& text);
   void report_job_if_due();
-  void report_job();
+  void report_job(const LocalRank* lost = nullptr);
   dashboard::RankProcess describe_process(LocalRank& rank, const std::string& end_before);
   void watch_requests(Poller& poller);
   std::string kill_on_request(const dashboard::KillRequest& request);
@@ -317,6 +317,7 @@ bool Supervisor::replace(LocalRank& rank) {
     tell_decision(what + "; it is not replaced: none of the job's replacements is left (--max-restarts)");
     return false;
   }
+  report_job(&rank);
   rank.mark_replaced();
   try {
     take_replacement(replacements_.start(rank));
@@ -417,13 +418,15 @@ void Supervisor::report_job_if_due() {
   if (watching_.report && Clock::now() >= reported_ + kReport) report_job();
 }
 
-void Supervisor::report_job() {
+/// `lost`: a rank that has ended and is to be replaced; its status page has its last steps.
+void Supervisor::report_job(const LocalRank* lost) {
   if (!watching_.report) return;
   reported_ = Clock::now();
   std::map<int, dashboard::RankProcess> processes;  // the last one of each rank
   for (LocalRank& rank : ranks_) {
     auto& process = processes[rank.rank()];
     process = describe_process(rank, process.end);
+    if (&rank == lost) process.state = dashboard::ProcessState::lost;
   }
   dashboard::JobReport report;
   report.round = watching_.round;

@@ -43,6 +43,7 @@ void report_times(Goodput& goodput, int rank, const TrainingProgress& training, 
     account.parts[counted_as(account, index(TimePart::start))] += std::max(0.0, before);
     account.seen.reset();
     account.reports = true;
+    if (sum_of(now) > at) account.process = now;  // older than the page: only what comes counts
   }
   Parts more{};
   for (std::size_t i = 0; i < more.size(); ++i) more[counted_as(account, i)] += now[i] - account.process[i];

@@ -104,13 +104,15 @@ TEST(Goodput, AProcessThatIsSeenLateHasItsWholeTime) {
 TEST(Goodput, TimesBeforeThePageDoNotCount) {
   Goodput goodput;
   begin_process(goodput, 0, 2);
-  report_times(goodput, 0, spent(900s, 100s), 3);
+  report_times(goodput, 0, spent(900s, 100s, 50s), 3);
+  set_present(goodput, 0, TimePart::compute);
   auto parts = *parts_of(goodput, 3);
   EXPECT_DOUBLE_EQ(sum_of(parts), 3);
-  EXPECT_DOUBLE_EQ(parts[at(TimePart::start)], 0.3);
-  report_times(goodput, 0, spent(910s, 100s), 13);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::start)], 0);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::lost)], 0);
+  report_times(goodput, 0, spent(910s, 100s, 50s), 13);
   parts = *parts_of(goodput, 13);
-  EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 12.7);
+  EXPECT_DOUBLE_EQ(parts[at(TimePart::compute)], 13);
   EXPECT_DOUBLE_EQ(sum_of(parts), 13);
 }
 

@@ -179,7 +179,7 @@ class LivePage(unittest.TestCase):
         before = self.cell(2, "pid")
         self.kill(2)
         self.wait_for_text("changes", "rank 2 (pid")
-        self.wait_for_text("changes", "was lost")
+        self.wait_for_text("changes", "is lost")
         self.wait_for_text("changes", "takes part again")
         self.wait_for_text("changes", "generation 2 began")
         self.wait_for_cell(2, "state", "running")
