@@ -41,8 +41,8 @@ RankFacts facts_of(const membership::Member& member, bool recovery, membership::
     facts.progress = member.page->progress;
     facts.training = member.page->training;
   }
-  const bool runs = facts.process.state == ProcessState::running && member.link == membership::Link::open;
-  if (runs && member.page && now - member.heard >= kSilence) {
+  const bool reports = member.page || member.link == membership::Link::unknown;
+  if (facts.process.state == ProcessState::running && reports && now - member.heard >= kSilence) {
     facts.silent = std::chrono::duration<double>(now - member.heard).count();
   }
   if (member.memory && facts.process.state == ProcessState::running) facts.memory = member.memory;

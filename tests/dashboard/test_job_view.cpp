@@ -223,6 +223,8 @@ TEST(JobFacts, AreMadeOfTheMembersOfASchedulerThatHaveRanks) {
 
   job.members[2].link = Link::unknown;  // the scheduler was started again
   EXPECT_EQ(look_at(job, {}).ranks[0].process.state, ProcessState::running);
+  EXPECT_EQ(look_at(job, {}).ranks[0].silent, std::nullopt);
+  EXPECT_EQ(look_at(job, membership::Time(4s)).ranks[0].silent, 4.0) << "since the start of the scheduler";
 
   job.members[2].phase = Phase::failed;
   job.recovery = false;
