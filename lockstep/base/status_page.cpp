@@ -279,32 +279,39 @@ struct FoundCall {
   std::uint64_t ring = 0;
 };
 
-/// The call of a ring for which the program waits. Calls of a group are completed in their order, messages apart from
-/// collectives: one that is not complete before one that is was given up.
-std::optional<ReadSlot> waits_for(const Ring& ring) {
+/// The calls of a ring that say where its group is.
+struct GroupProgress {
+  std::optional<ReadSlot> waits_for;  ///< the call for which the program waits
+  std::optional<ReadSlot> completed;  ///< the last call that is complete
+};
+
+/// Calls of a group are completed in their order, messages apart from collectives: one that is not complete before one
+/// that is was given up.
+GroupProgress progress_in(const Ring& ring) {
+  constexpr auto kSend = number_of_collective("send"), kReceive = number_of_collective("receive");
+  GroupProgress progress;
   std::array<std::optional<ReadSlot>, 2> first;  // collectives and messages
   for_each_call(ring, [&](const ReadSlot& call) {
-    const auto name = kCollectiveNames.at(call.op);
-    auto& found = first.at(name == "send" || name == "receive" ? 1 : 0);
+    auto& found = first.at(call.op == kSend || call.op == kReceive ? 1 : 0);
     if (call.completed != kNone) {
       found.reset();
+      if (!progress.completed || call.asked >= progress.completed->asked) progress.completed = call;
     } else if (!found) {
       found = call;
     }
   });
   const bool message = first[1] && (!first[0] || first[1]->asked < first[0]->asked);
-  return message ? first[1] : first[0];
+  progress.waits_for = message ? first[1] : first[0];
+  return progress;
 }
 
 RankProgress progress_in(const Page& page, std::uint64_t rings, StatusPage::Time until) {
   std::optional<FoundCall> first;
   std::optional<FoundCall> ended;
   for (std::uint64_t i = 0; i <= named_groups(page) && i < rings; ++i) {
-    const auto waiting = waits_for(page.rings.at(i));
-    if (waiting && (!first || waiting->asked < first->call.asked)) first = FoundCall{*waiting, i};
-    for_each_call(page.rings.at(i), [&](const ReadSlot& call) {
-      if (call.completed != kNone && (!ended || call.asked >= ended->call.asked)) ended = FoundCall{call, i};
-    });
+    const auto [waits_for, completed] = progress_in(page.rings.at(i));
+    if (waits_for && (!first || waits_for->asked < first->call.asked)) first = FoundCall{*waits_for, i};
+    if (completed && (!ended || completed->asked >= ended->call.asked)) ended = FoundCall{*completed, i};
   }
   const auto mark = [&](const FoundCall& found) {
     return CollectiveMark{std::string(kCollectiveNames.at(found.call.op)), found.call.number,

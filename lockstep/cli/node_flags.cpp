@@ -52,9 +52,12 @@ void check_port(std::string_view flag, std::int64_t port) {
   if (port < 1 || port > kHighestPort) refuse("{} {} is not a port; ports are from 1 to {}", flag, port, kHighestPort);
 }
 
-/// HOST, HOST:PORT, [IPV6] or [IPV6]:PORT.
+/// HOST, HOST:PORT, [IPV6], [IPV6]:PORT; and IPV6:PORT, as torchrun reads it: the port follows the last colon.
 Endpoint parse_endpoint(const std::string& text, std::uint16_t default_port) {
-  const auto place = parse_host_and_port(text);
+  const auto colon = text.rfind(':');
+  const bool bare_v6 = !text.starts_with('[') && text.find(':') != colon;
+  const auto place =
+      parse_host_and_port(bare_v6 ? fmt::format("[{}]{}", text.substr(0, colon), text.substr(colon)) : text);
   if (!place) refuse("--rdzv_endpoint '{}' must be HOST or HOST:PORT, a port from 1 to {}", text, kHighestPort);
   return {place->host, place->port.value_or(default_port)};
 }

@@ -341,8 +341,7 @@ void Supervisor::take_replacement(Replacements::Started started) {
 // A process that is stopped, or starved, may never end by itself.
 void Supervisor::end_lost_ranks() {
   for (LocalRank& rank : ranks_) {
-    if (!rank.running() || !replacements_.is_to_be_killed(rank, Clock::now())) continue;
-    rank.kill();
+    if (rank.running() && replacements_.is_to_be_killed(rank, Clock::now())) rank.kill();
   }
 }
 

@@ -35,18 +35,15 @@ std::string at_step(const std::optional<std::int64_t>& step) { return step ? fmt
 // ---- processes
 
 void begin_rank(JobView& view, const RankFacts& facts) {
-  auto& rank = view.ranks[facts.process.rank];
-  rank.row = {};
+  auto& place = view.ranks[facts.process.rank];
+  RankView rank;
   rank.row.host = facts.process.host;
   rank.row.pid = facts.process.pid;
-  rank.life = facts.process.life;
   rank.row.generation = view.generation + 1;
+  rank.life = facts.process.life;
   rank.since = view.now;
-  rank.works = false;
-  rank.end_told = false;
-  rank.serves = false;
-  rank.place = {};
-  rank.marks.clear();
+  rank.lines = std::move(place.lines);  // until there are others
+  place = std::move(rank);
   begin_process(view.goodput, facts.process.rank, view.now);
 }
 
@@ -175,7 +172,7 @@ bool take_lines(JobView& view, const RankFacts& facts) {
 bool has_loss(const JobView& view) {
   return std::ranges::any_of(view.ranks, [](const auto& one) {
     const auto& rank = one.second;
-    return rank.end_told && (rank.row.state == RankState::lost || rank.row.state == RankState::failed);
+    return rank.end_told && fell(rank.row.state);
   });
 }
 

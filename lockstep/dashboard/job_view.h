@@ -42,6 +42,7 @@ struct JobEnd {
 };
 
 enum class RankState { starting, running, lost, ended, failed };
+constexpr bool fell(RankState state) { return state == RankState::lost || state == RankState::failed; }
 
 /// The row of a rank in the table.
 struct RankRow {

@@ -68,8 +68,9 @@ void judge_rate(RankView& rank, std::size_t ranks, double now) {
   if (samples > 0 && seconds > 0) rank.row.rate = static_cast<double>(samples) / seconds / static_cast<double>(ranks);
 }
 
-/// Whether a rank has completed a step since the last look, or, in a job that reports no steps, a collective.
-bool has_moved(JobView& view, const JobFacts& facts) {
+/// Notes where the ranks are. Returns whether one has completed a step since the last look, or, in a job that reports
+/// no steps, is at another collective.
+bool note_places(JobView& view, const JobFacts& facts) {
   bool steps = false, calls = false;
   for (const auto& one : facts.ranks) {
     auto& rank = view.ranks.at(one.process.rank);
@@ -82,7 +83,7 @@ bool has_moved(JobView& view, const JobFacts& facts) {
 }
 
 /// The duration of the last steps in seconds. Before the second look with steps, it is at most the time to the first.
-std::optional<double> step_time_by(const RankView& rank) {
+double last_step_time(const RankView& rank) {
   const auto& first = rank.marks.front();
   const auto& last = rank.marks.back();
   return last.step > first.step ? (last.at - first.at) / static_cast<double>(last.step - first.step)
@@ -95,13 +96,12 @@ void measure_progress(JobView& view, const JobFacts& facts) {
   std::optional<std::int64_t> least;
   const RankView* lead = nullptr;
   for (const auto& [number, rank] : view.ranks) {
-    const bool fell = rank.row.state == RankState::failed || rank.row.state == RankState::lost;
-    if (fell || !rank.row.step || rank.serves) continue;
+    if (fell(rank.row.state) || !rank.row.step || rank.serves) continue;
     least = std::min(least.value_or(*rank.row.step), *rank.row.step);
     if (!rank.marks.empty() && (lead == nullptr || lead->marks.size() < rank.marks.size())) lead = &rank;
   }
   if (least) progress.step = least;
-  if (has_moved(view, facts)) view.moved = view.now;
+  if (note_places(view, facts)) view.moved = view.now;
   for (const auto& rank : facts.ranks) {
     if (!rank.training.total_steps && !rank.training.epoch) continue;
     progress.steps = rank.training.total_steps;
@@ -113,7 +113,7 @@ void measure_progress(JobView& view, const JobFacts& facts) {
   if (lead == nullptr) return;
   const auto& first = lead->marks.front();
   const auto& last = lead->marks.back();
-  if (lead->marks.size() > 1 || !view.step_time) view.step_time = step_time_by(*lead);
+  if (lead->marks.size() > 1 || !view.step_time) view.step_time = last_step_time(*lead);
   if (lead->marks.size() == 1) return;
   const double seconds = view.now - first.at;
   if (seconds <= 0) return;
@@ -160,13 +160,13 @@ void judge_stop(JobView& view) {
   auto& progress = view.progress;
   progress.stands.reset();
   progress.why.clear();
-  bool runs = false, fell = false;
+  bool runs = false, has_loss = false;
   for (const auto& [number, rank] : view.ranks) {
     runs = runs || rank.row.state == RankState::running;
-    fell = fell || rank.row.state == RankState::lost || rank.row.state == RankState::failed;
+    has_loss = has_loss || fell(rank.row.state);
   }
   const double still = view.now - view.moved;
-  const bool is_long = still >= (fell ? kStillAfterLoss : longest_step(view.step_time));
+  const bool is_long = still >= (has_loss ? kStillAfterLoss : longest_step(view.step_time));
   if (view.generation == 0 || !view.has_status_pages || !runs || !is_long) return;
   progress.stands = still;
   progress.seconds_left.reset();

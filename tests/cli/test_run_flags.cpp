@@ -407,6 +407,19 @@ TEST(Hosts, AreRefusedWhereTheyCannotBe) {
   EXPECT_THAT(refused(flags), HasSubstr("give one of them"));
 }
 
+TEST(NodeFlags, AnEndpointMayBeAnIpv6AddressWithoutBrackets) {
+  const auto read = [](const std::string& endpoint) {
+    NodeFlags flags;
+    flags.rdzv_endpoint = endpoint;
+    const auto place = *endpoint_of(flags, 29400);
+    return place.host + " " + std::to_string(place.port);
+  };
+  EXPECT_EQ(read("node0"), "node0 29400");
+  EXPECT_EQ(read("[fe80::1]:29500"), "fe80::1 29500");
+  EXPECT_EQ(read("[fe80::1]"), "fe80::1 29400");
+  EXPECT_EQ(read("fe80::1:29500"), "fe80::1 29500") << "as torchrun reads it";
+}
+
 TEST(NodeFlags, PortZeroIsAnyPortOfOneNode) {
   NodeFlags flags;
   flags.rdzv_backend = "c10d";
