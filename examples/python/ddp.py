@@ -54,7 +54,8 @@ def main():
     loss = loss.detach()
     dist.all_reduce(loss)
     total = sum(parameter.double().sum() for parameter in network.parameters()).item()
-    print(f"rank {rank} of {size} with {dist.get_backend()}: loss {loss.item() / size:.4f}, sum of parameters {total:.6f}")
+    line = f"rank {rank} of {size} with {dist.get_backend()}: loss {loss.item() / size:.4f}, sum of parameters {total:.6f}"
+    print(line + "\n", end="", flush=True)  # one write: lines of ranks that share a terminal do not mix
     dist.destroy_process_group()
 
 

@@ -61,7 +61,8 @@ def main():
     loss = loss.detach()
     dist.all_reduce(loss)
     held = sum(parameter.to_local().numel() for parameter in model.parameters())
-    print(f"rank {rank} of {size} with {dist.get_backend()}: loss {loss.item() / size:.4f}, {held} numbers of the model here")
+    line = f"rank {rank} of {size} with {dist.get_backend()}: loss {loss.item() / size:.4f}, {held} numbers of the model here"
+    print(line + "\n", end="", flush=True)  # one write: lines of ranks that share a terminal do not mix
     dist.destroy_process_group()
 
 

@@ -54,7 +54,8 @@ def train(local_rank):
     optimizer.step()
 
     total = sum(parameter.double().sum() for parameter in network.parameters()).item()
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()} with {dist.get_backend()}: sum of parameters {total:.12f}", flush=True)
+    line = f"rank {dist.get_rank()} of {dist.get_world_size()} with {dist.get_backend()}: sum of parameters {total:.12f}"
+    print(line + "\n", end="", flush=True)  # one write: lines of ranks that share a terminal do not mix
     dist.destroy_process_group()
 
 

@@ -1,7 +1,7 @@
 #include "cli/elastic_nodes.h"
 
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <lockstep/base/text.h>
 

@@ -1,6 +1,6 @@
 #include "cli/supervised_job.h"
 
-#include "cli/port.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 

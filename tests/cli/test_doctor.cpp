@@ -1,7 +1,7 @@
 // `lockstep doctor` on this machine and under launchers.
 #include "cli/doctor_report.h"
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -2,9 +2,9 @@
 #include <lockstep/base/temporary_folder.h>
 
 #include "cli/elastic_nodes.h"
-#include "cli/port.h"
 #include "cli/two_nodes.h"
 #include "cluster/probe.h"
+#include "support/port.h"
 #include "support/raw_server.h"
 
 #include <fmt/format.h>

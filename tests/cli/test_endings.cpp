@@ -1,7 +1,7 @@
 // How jobs end that are told to, or killed: what is saved, what is said, and that nothing is left.
-#include "cli/port.h"
 #include "cli/two_nodes.h"
 #include "cluster/probe.h"
+#include "support/port.h"
 #include "support/shared_memory.h"
 
 #include <lockstep/base/text.h>

@@ -1,6 +1,6 @@
 // Each script of examples/launch, started as its first lines say, with a tiny data set.
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 // The loss of launchers, also of the one that runs the job's service: with etcd the job outlives each of them; without
 // it the job ends, and the same command goes on from the newest checkpoint.
 #include "cli/elastic_nodes.h"
-#include "cli/port.h"
 #include "cli/replaced_ranks.h"
 #include "cli/supervised_job.h"
 #include "support/etcd_server.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

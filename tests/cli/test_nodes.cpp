@@ -1,7 +1,7 @@
 // Ways in that start the same command on each of several nodes.
-#include "cli/port.h"
 #include "cli/read_until.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

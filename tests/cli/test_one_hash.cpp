@@ -1,8 +1,8 @@
 // One configuration, one params_sha256: whoever starts the ranks, on however many cores, with whichever backend.
 //
 // No variable is set that a user would not set; above all none that says how many threads compute.
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

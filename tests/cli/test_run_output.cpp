@@ -1,7 +1,7 @@
 // `lockstep run` and `lockstep launch` with the flags of torchrun about programs, logs and the console.
-#include "cli/port.h"
 #include "cli/rank_program.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Jobs with a scheduler, as people start them.
-#include "cli/port.h"
 #include "cli/read_until.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

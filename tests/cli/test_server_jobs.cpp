@@ -1,8 +1,8 @@
 // Jobs with parameter servers: whoever starts them, and when one of their processes dies.
 #include "chaos/disk.h"
-#include "cli/port.h"
 #include "cli/replaced_ranks.h"
 #include "cli/supervised_job.h"
+#include "support/port.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // A start-up that takes long says by itself why.
 #include "cli/network.h"
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

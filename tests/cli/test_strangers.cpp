@@ -1,7 +1,7 @@
 // Jobs whose every port gets one byte from a stranger, and then silence: they end as if nobody had been there.
-#include "cli/port.h"
 #include "cli/stranger_at_ports.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // `lockstep train` from the outside: every way of starting it, and every way a user gets it wrong.
-#include "cli/port.h"
 #include "cli/program.h"
+#include "support/port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,15 +32,14 @@ Environment by_hand(int rank, int size, const std::string& port) {
 
 /// Starts two ranks as somebody would in two shells, and collects both.
 std::array<Captured, 2> two_by_hand(const Words& program, const Environment& more = {}) {
-  Port port;
-  port.free();
+  const auto port = free_port();
   std::array<Captured, 2> ran;
   ChildOptions options;
   options.arguments = program;
   options.out = options.err = ChildStream::discard;
   const TemporaryFolder folder;
-  Environment first = by_hand(0, 2, port.number());
-  Environment second = by_hand(1, 2, port.number());
+  Environment first = by_hand(0, 2, port);
+  Environment second = by_hand(1, 2, port);
   for (const auto& [name, value] : more) first[name] = second[name] = value;
   first["TORCHELASTIC_ERROR_FILE"] = folder.path() / "error.json";
   options.environment = environment_with(first);
@@ -329,9 +328,8 @@ TEST(TrainCommand, SaysThatThePortIsInUse) {
 
 TEST(TrainCommand, NamesTheRankThatNeverCame) {
   const Workbench bench;
-  Port port;
-  port.free();
-  Environment alone = by_hand(0, 2, port.number());
+  const auto port = free_port();
+  Environment alone = by_hand(0, 2, port);
   alone.insert_or_assign("LOCKSTEP_START_TIMEOUT_S", std::string("1"));
   const auto ran = run_program(bench.train(), alone);
   EXPECT_EQ(ran.status, (ExitStatus{1, 0}));

@@ -6,7 +6,6 @@ worker that is killed, and the process that takes its place. The files that stay
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,10 @@ import urllib.request
 from pathlib import Path
 
 import browser
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
+
+from free_port import free_port  # noqa: E402
 
 LOCKSTEP = sys.argv[1] if len(sys.argv) > 1 else ""
 LIMIT = 300  # seconds, against hangs only
@@ -47,12 +50,6 @@ callbacks:
 """
 # A cell in the row of a rank.
 CELL = "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('.c-rank').textContent === arguments[0])?.querySelector('.c-' + arguments[1])"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Command:

@@ -1,6 +1,6 @@
 // Real connections to real probe servers.
-#include "cli/port.h"
 #include "doctor/sample_job.h"
+#include "support/port.h"
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/text.h>
@@ -41,8 +41,7 @@ TEST(DoctorLinks, ReachThoseWhoAreThere) {
 }
 
 TEST(DoctorLinks, SayWhyNot) {
-  const auto free = static_cast<std::uint16_t>(*parse_integer(free_port()));
-  EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", free), doctor::WaitLimit(60s)).problem, "Connection refused");
+  EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", reserve_port()), doctor::WaitLimit(60s)).problem, "Connection refused");
   EXPECT_EQ(doctor::try_link(0, at("", 1), doctor::WaitLimit(60s)).problem, "it offers no address");
   EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", 0), doctor::WaitLimit(60s)).problem, "it offers no address");
 }
@@ -54,15 +53,15 @@ TEST(DoctorLinks, NoticeThatSomebodyElseAnswers) {
 }
 
 TEST(DoctorLinks, NoticeThatNobodyAnswers) {
-  const Port silent;
-  const auto port = static_cast<std::uint16_t>(*parse_integer(silent.number()));
+  const auto port = reserve_port();
+  const auto silent = listen_on(port);
   EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", port), doctor::WaitLimit(100ms)).problem,
             "it connected, but got no answer");
 }
 
 TEST(DoctorLinks, EndSoonWhenNobodyWantsToKnow) {
-  const Port silent;
-  const auto port = static_cast<std::uint16_t>(*parse_integer(silent.number()));
+  const auto port = reserve_port();
+  const auto silent = listen_on(port);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_NE(doctor::try_link(0, at("127.0.0.1", port), doctor::WaitLimit(1h, stop.get_token())).problem, "");

@@ -1,5 +1,5 @@
 // What the probers say about this very machine.
-#include "cli/port.h"
+#include "support/port.h"
 
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/text.h>
@@ -96,11 +96,12 @@ TEST(DoctorProbe, Names) {
 }
 
 TEST(DoctorProbe, PortsAndWhoHoldsThem) {
-  test::Port held;
-  const auto number = static_cast<std::uint16_t>(*parse_integer(held.number()));
-  EXPECT_THAT(probe_port(number).problem,
-              testing::AllOf(HasSubstr("taken by "), HasSubstr(fmt::format("(pid {})", ::getpid()))));
-  held.free();
+  const auto number = test::reserve_port();
+  {
+    const auto held = test::listen_on(number);
+    EXPECT_THAT(probe_port(number).problem,
+                testing::AllOf(HasSubstr("taken by "), HasSubstr(fmt::format("(pid {})", ::getpid()))));
+  }
   EXPECT_EQ(probe_port(number).problem, "");
 }
 

@@ -10,8 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 
 namespace lockstep::test {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/port.h"
 #include "cli/two_nodes.h"
+#include "support/port.h"
 #include "support/thorough.h"
 
 namespace lockstep::test {

@@ -17,9 +17,9 @@
 #include <set>
 #include <thread>
 
-#include "cli/port.h"
 #include "cli/two_nodes.h"
 #include "launchers/slurm_cluster.h"
+#include "support/port.h"
 
 namespace lockstep::test {
 namespace {

@@ -18,10 +18,10 @@
 #include <set>
 #include <thread>
 
-#include "cli/port.h"
 #include "operator/faulty_server.h"
 #include "operator/job_driver.h"
 #include "operator/operator_process.h"
+#include "support/port.h"
 
 namespace lockstep::test {
 namespace {

@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,10 @@ import torch  # noqa: E402
 import safetensors_io  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "support"))
+
+from free_port import free_port  # noqa: E402
+
 PROGRAMS = Path(os.environ.get("LOCKSTEP_PARITY_PROGRAMS", HERE.parents[1] / "build" / "release" / "tests"))
 DEADLINE_S = 300  # generous: a loaded machine is slow, not wrong
 
@@ -32,12 +35,6 @@ def end_with_parent():
     """Run in a child before its program: the kernel kills it when this process goes, however that happens."""
     prctl_set_death_signal = 1
     ctypes.CDLL(None).prctl(prctl_set_death_signal, signal.SIGKILL)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_together(commands, folder):

@@ -9,10 +9,8 @@ of the same build (the one beside the package's folder).
 import functools
 import os
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,18 +19,13 @@ import unittest
 import lockstep
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "support"))
+
+from free_port import free_port  # noqa: E402
+
 EXAMPLES = HERE.parent.parent / "examples" / "python"
 PROGRAM = os.environ.get("LOCKSTEP_PROGRAM", str(pathlib.Path(lockstep.__file__).resolve().parents[2] / "lockstep"))
 LIMIT = 900  # only a hang reaches it
-
-
-def free_port():
-    """Below those that the kernel gives to connections, so that no other program gets it before the ranks listen."""
-    while True:
-        port = random.randrange(10000, 20000)
-        with socket.socket() as listener:
-            if listener.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 def run_ranks(program, *arguments, ranks=2):

@@ -32,7 +32,7 @@ void expect_ranks(const Captured& ran, int size) {
   const auto result = [](const std::string& line) { return line.substr(line.find(": loss")); };
   for (int rank = 0; rank < size; ++rank) {
     const auto& line = lines[static_cast<std::size_t>(rank)];
-    EXPECT_THAT(line, testing::StartsWith(fmt::format("rank {} of {} with lockstep: loss", rank, size)));
+    ASSERT_THAT(line, testing::StartsWith(fmt::format("rank {} of {} with lockstep: loss", rank, size)));
     EXPECT_EQ(result(line), result(lines.front()));
   }
 }

@@ -12,8 +12,8 @@
 #include <iterator>
 #include <thread>
 
-#include "cli/port.h"
 #include "support/memory_folder.h"
+#include "support/port.h"
 
 namespace lockstep::test {
 namespace {

@@ -1,19 +1,15 @@
 #include "support/ranks.h"
 
 #include "support/certificates.h"
+#include "support/port.h"
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/base/unique_fd.h>
 
 #include <gtest/gtest.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -21,21 +17,6 @@
 
 namespace lockstep::test {
 namespace {
-
-// A port that was free a moment ago. The kernel hands out such ports in turn, so that another process gets this one
-// before rank 0 has opened it is unlikely.
-std::uint16_t free_port() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(socket.get(), raw, length) != 0 || ::getsockname(socket.get(), raw, &length) != 0) {
-    fail(ErrorKind::io, "run_ranks", "no free port: {}", std::strerror(errno));
-  }
-  return ntohs(address.sin_port);
-}
 
 World world_of(int rank, int size) {
   World world;
@@ -54,7 +35,7 @@ World forked_world(int size, Rendezvous rendezvous, const std::filesystem::path&
   if (rendezvous == Rendezvous::file) world.store_path = folder / "store";
   if (rendezvous == Rendezvous::tcp) {
     world.master_addr = "127.0.0.1";
-    world.master_port = free_port();
+    world.master_port = reserve_port();
   }
   return world;
 }
