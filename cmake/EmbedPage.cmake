@@ -1,6 +1,6 @@
 # cmake -D FOLDER=lockstep/dashboard/page -D OUT=page_parts.cpp -P EmbedPage.cmake: the files of the page of a job as C++ texts
-# (lockstep/dashboard/page_parts.h).
-set(text "// Written by cmake/EmbedPage.cmake from the files in lockstep/dashboard/page.\n#include <lockstep/dashboard/page_parts.h>\n\nnamespace lockstep::dashboard {\n")
+# (lockstep/dashboard/page.h).
+set(text "// Written by cmake/EmbedPage.cmake from the files in lockstep/dashboard/page.\n#include <lockstep/dashboard/page.h>\n\nnamespace lockstep::dashboard {\n")
 foreach(part Html:html Style:css Script:js)
   string(REPLACE ":" ";" part "${part}")
   list(GET part 0 name)

@@ -4,7 +4,7 @@
 //   lockstep run --nproc-per-node 2 --servers 2 own_tables         the tables are on two servers; the same result
 //   lockstep run --nproc-per-node 2 --servers 2 own_tables 'parallel.server.parameters=["*"]'     everything is there
 #include <lockstep/lockstep.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 #include <torch/torch.h>
 
 using namespace lockstep;

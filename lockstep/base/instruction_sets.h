@@ -6,8 +6,24 @@
 
 namespace lockstep {
 
-bool machine_has_avx2();    ///< AVX2 and fused multiply-add
-bool machine_has_avx512();  ///< AVX-512 F, BW, VL and DQ, and the above
+/// AVX2 and fused multiply-add; false on other processors than x86-64.
+inline bool machine_has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+#else
+  return false;
+#endif
+}
+
+/// AVX-512 F, BW, VL and DQ, and the above.
+inline bool machine_has_avx512() {
+#if defined(__x86_64__)
+  return machine_has_avx2() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+#else
+  return false;
+#endif
+}
 
 /// The loops compiled for one instruction set.
 template <typename Table>

@@ -8,7 +8,6 @@
 #include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_start.h>
 #include <lockstep/cluster/replace/replacements.h>
-#include <lockstep/cluster/watching.h>
 
 #include <cstdint>
 #include <functional>

@@ -4,7 +4,6 @@
 
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_start.h>
-#include <lockstep/cluster/watching.h>
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,6 @@
 // From one look at a job to the next: rows of ranks, events of losses, returns, saves and evaluations, and curves.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/dashboard/job_view.h>
-#include <lockstep/dashboard/progress.h>
 
 #include <fmt/format.h>
 

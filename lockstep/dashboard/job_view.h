@@ -145,4 +145,13 @@ NextView observe(JobView view, const JobFacts& facts);
 /// The view of the job that has ended. `at`: seconds since its start.
 NextView end_job(JobView view, JobEnd end, double at);
 
+// Parts of observe(), in progress.cpp: the speed of ranks, from their marks of completed steps.
+
+/// Sets `progress`, with `stands` and `why`. The rows must be those of this look.
+void take_progress(JobView& view, const JobFacts& facts);
+
+/// Sets `rate`, `waits` and `straggler` of all rows. The rule of stragglers is that of the job service
+/// (membership/service/status.h), over the last seconds.
+void judge_speed(JobView& view);
+
 }  // namespace lockstep::dashboard

@@ -1,7 +1,6 @@
 // The page put together from its parts, with the hashes of the inline ones.
 #include <lockstep/base/crypto.h>
 #include <lockstep/dashboard/page.h>
-#include <lockstep/dashboard/page_parts.h>
 
 #include <fmt/format.h>
 

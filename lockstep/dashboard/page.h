@@ -6,6 +6,11 @@
 
 namespace lockstep::dashboard {
 
+/// The files in page/, as the build embeds them (cmake/EmbedPage.cmake writes the definitions).
+extern const std::string_view kPageHtml;
+extern const std::string_view kPageStyle;
+extern const std::string_view kPageScript;
+
 /// The page that connects to the server it came from.
 std::string live_page();
 

@@ -2,7 +2,7 @@
 // compares its own part of a step with the median of the others.
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/step_times.h>
-#include <lockstep/dashboard/progress.h>
+#include <lockstep/dashboard/job_view.h>
 #include <lockstep/membership/service/status.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The rows of a ServedEmbedding that are not in the module.
 #pragma once
 
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 #include <lockstep/rows/sparse_rows.h>
 
 #include <cstdint>

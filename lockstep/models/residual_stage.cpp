@@ -1,6 +1,6 @@
 // Basic and bottleneck blocks with three kinds of shortcut (projection, padding, pooled), and their initialization.
 #include <lockstep/kernels/tuning.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 
 #include <utility>
 

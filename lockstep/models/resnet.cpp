@@ -1,6 +1,6 @@
 // ResNet-18, -34 and -50 as torchvision builds them, in the same order of random numbers, and ResNet-20 of CIFAR-10.
 #include <lockstep/base/error.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 #include <lockstep/models/picture_models.h>
 
 #include <torch/torch.h>

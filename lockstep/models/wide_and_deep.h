@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/models/layers.h>
 #include <lockstep/models/network.h>
 
 #include <torch/torch.h>

@@ -1,7 +1,6 @@
 // The page as one file: its parts, the hashes of the inline ones, and the data of a job that has ended.
 #include <lockstep/base/crypto.h>
 #include <lockstep/dashboard/page.h>
-#include <lockstep/dashboard/page_parts.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Shapes, names, counts and errors of the models. That they compute the same as Python's is tests/parity's matter.
 #include <lockstep/base/error.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 #include <lockstep/models/picture_models.h>
 #include <lockstep/models/registry.h>
 

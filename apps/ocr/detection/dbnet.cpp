@@ -3,7 +3,7 @@
 #include <apps/ocr/detection/dbnet.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 #include <lockstep/train/named_tensors.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // MobileNetV3 large as a backbone: inverted residual blocks with squeeze and excitation, and four feature maps.
 #include <apps/ocr/detection/mobilenet_v3.h>
 
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 
 #include <fmt/format.h>
 

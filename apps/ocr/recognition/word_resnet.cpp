@@ -1,6 +1,6 @@
 // The residual network of CRNN.
 #include <apps/ocr/recognition/crnn.h>
-#include <lockstep/models/layers.h>
+#include <lockstep/models/network.h>
 
 namespace lockstep::ocr {
 namespace {
