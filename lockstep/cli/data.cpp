@@ -5,7 +5,6 @@
 #include <lockstep/data/check.h>
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/synthesize.h>
-#include <lockstep/data/synthetic_criteo.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/evaluation/check_data.h>
 #include <lockstep/train/resolved_run.h>

@@ -14,7 +14,7 @@
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/membership/session/enter_job.h>
+#include <lockstep/membership/member_session.h>
 #include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/cluster_settings.h>
 

@@ -6,7 +6,7 @@
 #include <lockstep/data/pictures.h>
 #include <lockstep/data/roc_area.h>
 #include <lockstep/data/sampler.h>
-#include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/data/synthesize.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// The interface to the service that decides which processes belong to a job and which ranks they have: a scheduler, or
-// the service of a launcher.
+// The interface to the service that decides which processes belong to a job and which ranks they have, a scheduler or
+// the service of a launcher; and the entry of a process into its job there.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -89,5 +89,27 @@ class MemberSession {
   /// Reports how this member ends. Only the first call counts. Returns at once.
   virtual void leave(bool ok, const std::string& error) noexcept = 0;
 };
+
+// ---- the entry, in session/enter_job.cpp
+
+struct EnterOptions {
+  ClusterOptions cluster{};                 ///< the scheduler's settings, where the environment does not set them
+  std::chrono::milliseconds start_timeout;  ///< until all members have registered
+  bool rejoins = false;                     ///< the program can continue with a member that replaces a lost one
+};
+
+struct EnteredWorld {
+  World world;
+  std::shared_ptr<MemberSession> session;  ///< nullptr where the launcher set the ranks
+};
+
+/// Enters the job where a service decides on its members, and returns the world with this process's rank once all
+/// members have registered: with Rendezvous::scheduler, or with the service of a launcher (World::job_service) where
+/// the program rejoins. Any other world is returned unchanged. Errors: those of find_cluster(), of the files that it
+/// names, and of membership::WorkerSession.
+EnteredWorld enter_job(const World& world, const EnterOptions& options, const Environment& environment);
+
+/// `world` with the rank, size and keys of `place`.
+World at_place(World world, const MemberPlace& place);
 
 }  // namespace lockstep

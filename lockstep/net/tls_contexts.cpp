@@ -5,6 +5,7 @@
 #include <lockstep/base/files.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/certificates/certificates.h>
+#include <lockstep/net/channel.h>
 #include <lockstep/net/reasons.h>
 #include <lockstep/net/tls_contexts.h>
 #include <lockstep/world/host_addresses.h>
@@ -13,8 +14,13 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <fstream>
+#include <utility>
 
 namespace lockstep::net {
 namespace {
@@ -298,6 +304,22 @@ std::shared_ptr<ssl::context> make_client_tls_from_texts(const TlsTexts& texts) 
     check_text(error, "client key");
   }
   return context;
+}
+
+namespace {
+
+Awaitable<void> repeat(boost::asio::io_context& context, PeriodicTask task) {
+  boost::asio::steady_timer timer(context);
+  for (;;) {
+    co_await sleep(timer, task.interval);
+    task.call();
+  }
+}
+
+}  // namespace
+
+void run_periodically(boost::asio::io_context& context, PeriodicTask task) {
+  if (task.call) boost::asio::co_spawn(context, repeat(context, std::move(task)), boost::asio::detached);
 }
 
 }  // namespace lockstep::net

@@ -4,18 +4,17 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/net/certificates/tls_files.h>
-#include <lockstep/net/periodic_task.h>
 #include <lockstep/world/cluster_settings.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-namespace boost::asio::ssl {
-class context;
+namespace boost::asio {
+class io_context;
 }
-
 namespace boost::asio::ssl {
 class context;
 }
@@ -42,6 +41,14 @@ void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const Cert
 
 /// The shared secret; empty without one. Error(io) when its file cannot be read, or is empty.
 std::string read_secret(const ClusterSettings& settings);
+
+struct PeriodicTask {
+  std::chrono::milliseconds interval{};  ///< the pause before each call
+  std::function<void()> call{};          ///< throws nothing; empty: no task
+};
+
+/// Runs the task periodically, on the thread that runs `context`, until that stops.
+void run_periodically(boost::asio::io_context& context, PeriodicTask task);
 
 /// TLS according to the settings. All fields are empty with enable_ssl off.
 struct Tls {

@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/samples/changed_dataset.h>
 #include <lockstep/samples/pictures.h>
 

@@ -34,13 +34,12 @@ NamedTensors uninitialized(const nlohmann::json& outline) {
 
 }  // namespace
 
-std::string text_of_form(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
-                     fmt::join(tensor.sizes().begin(), tensor.sizes().end(), ","));
+std::string dtype_and_sizes(const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
 void add_to_hash(Sha256& hash, const std::string& name, const at::Tensor& tensor) {
-  hash.update(fmt::format("{} {}\n", name, text_of_form(tensor)));
+  hash.update(fmt::format("{} {} [{}]\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ",")));
   const auto values = tensor.detach().cpu().contiguous();
   hash.update(std::as_bytes(std::span(static_cast<const char*>(values.data_ptr()), values.nbytes())));
 }

@@ -1,4 +1,4 @@
-// Named tensors in the parts of a state, hashed one after the other, and sent between ranks.
+// Named tensors: described, in the parts of a state, hashed one after the other, and sent between ranks.
 #pragma once
 
 #include <lockstep/base/crypto.h>
@@ -10,8 +10,8 @@
 
 namespace lockstep::state {
 
-/// A tensor's dtype and sizes, as the hash has them: "Float [2,3]".
-std::string text_of_form(const at::Tensor& tensor);
+/// A tensor's dtype and sizes in messages: "Float [8, 3, 32, 32]".
+std::string dtype_and_sizes(const at::Tensor& tensor);
 
 /// Adds one tensor as sha256_of does, which adds all in the order of their names: for states that are never in memory
 /// as a whole.

@@ -3,7 +3,7 @@
 #include <lockstep/data/criteo.h>
 #include <lockstep/data/roc_area.h>
 #include <lockstep/data/sampler.h>
-#include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/data/synthesize.h>
 
 #include <gtest/gtest.h>
 

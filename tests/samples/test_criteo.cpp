@@ -1,7 +1,7 @@
 // Criteo's clicks as a data set.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/criteo.h>
-#include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/data/synthesize.h>
 #include <lockstep/samples/criteo.h>
 #include <lockstep/samples/table.h>
 

@@ -1,6 +1,6 @@
 // Runs of recommendation models: clicks, embedding tables, optimizers of rows, AUC.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/data/synthesize.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run_group.h>
 

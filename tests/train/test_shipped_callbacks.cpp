@@ -3,7 +3,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/state/safetensors.h>
-#include <lockstep/train/callbacks/by_metric.h>
+#include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/output/run_files.h>

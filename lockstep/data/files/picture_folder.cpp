@@ -1,7 +1,6 @@
 // The listing of a folder of pictures without hidden files, __MACOSX and files without the extension of a picture.
 #include <lockstep/base/error.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/data/pictures.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include <lockstep/global/local/local_call.h>
 #include <lockstep/global/placement.h>
 #include <lockstep/global/redistribute.h>
-#include <lockstep/global/rules/strided.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <ATen/ATen.h>
 

@@ -185,6 +185,22 @@ std::vector<Signature> shards_of_elementwise(const OpCall& call);
 /// The shape of the single result, for operators without a meta kernel in libtorch.
 std::vector<Sizes> broadcast_shape(const OpCall& call);
 
+// ---- views by strides: the rows of each dimension of the base that a view contains
+
+/// The mapping of one dimension of the base: rows begin, begin + step, ... are dimension `to` of the view; without
+/// `to`, the dimension is removed and only row `begin` is used.
+struct Cut {
+  std::int64_t begin = 0;
+  std::int64_t step = 1;
+  std::int64_t rows = 1;
+  std::optional<std::int64_t> to;
+};
+
+/// The view with `view`'s sizes and strides at `offset` elements from the start of `self`, as one cut for each
+/// dimension of `self`. Dimensions of the view without a cut have one row. nullopt for other views (merged dimensions,
+/// a diagonal, overlaps).
+std::optional<std::vector<Cut>> as_cuts(const TensorInfo& self, const TensorInfo& view, std::int64_t offset);
+
 /// The text of docs/global.md from the note on, that it is generated, to the end.
 std::string ops_page();
 

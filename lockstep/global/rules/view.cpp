@@ -21,7 +21,9 @@ void keep_partials(std::vector<Signature>& signatures, const OpCall& call) {
   }
 }
 
-std::int64_t size_at(const Sizes& sizes, std::int64_t dim) { return sizes[static_cast<std::size_t>(dim)]; }
+std::size_t index_of(std::int64_t dim) { return static_cast<std::size_t>(dim); }
+
+std::int64_t size_at(const Sizes& sizes, std::int64_t dim) { return sizes[index_of(dim)]; }
 
 /// Compares both shapes in groups of dimensions with equal products. The first dimension of a group that is not 1 may
 /// stay sharded, if its parts equal the parts of the group's first dimension in the other shape.
@@ -280,8 +282,84 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "diagonal", .signatures = diagonal, .supports = "the other dimensions, partial"},
 });
 
+// ---- views by strides
+
+/// Dimensions of more than one row, sorted by descending strides.
+std::vector<std::int64_t> outer_to_inner(const TensorInfo& info) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t dim = 0; dim < info.dim(); ++dim) {
+    if (info.sizes[index_of(dim)] > 1) order.push_back(dim);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return info.strides[index_of(a)] > info.strides[index_of(b)];
+  });
+  return order;
+}
+
+/// Whether no two elements share memory: each dimension fits into the next larger stride.
+bool without_overlap(const TensorInfo& info, const std::vector<std::int64_t>& order) {
+  std::int64_t reach = 1;
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    if (info.strides[index_of(*dim)] < reach) return false;
+    reach = info.strides[index_of(*dim)] * info.sizes[index_of(*dim)];
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<Cut>> as_cuts(const TensorInfo& self, const TensorInfo& view, std::int64_t offset) {
+  const auto order = outer_to_inner(self);
+  if (self.strides.size() != self.sizes.size() || view.strides.size() != view.sizes.size()) return std::nullopt;
+  if (offset < 0 || !without_overlap(self, order)) return std::nullopt;
+  std::vector<Cut> cuts(self.sizes.size());
+  for (const auto dim : order) {
+    cuts[index_of(dim)].begin = std::min(offset / self.strides[index_of(dim)], self.sizes[index_of(dim)] - 1);
+    offset -= cuts[index_of(dim)].begin * self.strides[index_of(dim)];
+  }
+  if (offset != 0) return std::nullopt;
+  for (std::int64_t to = 0; to < view.dim(); ++to) {
+    if (view.sizes[index_of(to)] == 1) continue;
+    // The base dimension of this view dimension: the outermost one whose stride divides the view's stride.
+    const auto found = std::find_if(order.begin(), order.end(), [&](std::int64_t dim) {
+      return view.strides[index_of(to)] >= self.strides[index_of(dim)];
+    });
+    if (view.sizes[index_of(to)] == 0 || found == order.end()) return std::nullopt;
+    auto& cut = cuts[index_of(*found)];
+    const auto stride = self.strides[index_of(*found)];
+    if (cut.to || view.strides[index_of(to)] % stride != 0) return std::nullopt;
+    cut.to = to;
+    cut.step = view.strides[index_of(to)] / stride;
+    cut.rows = view.sizes[index_of(to)];
+    if (cut.begin + (cut.rows - 1) * cut.step >= self.sizes[index_of(*found)]) return std::nullopt;
+  }
+  return cuts;
+}
+
+namespace {
+
+// Autograd uses as_strided for writes through views. If its strides are those of a slice and a permutation of
+// dimensions, the dimensions that are not sliced may be sharded.
+std::vector<Signature> as_strided(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.tensors[0];
+  const auto cuts = as_cuts(self, call.outputs[0], call.integer("storage_offset", self.offset) - self.offset);
+  if (!cuts) return signatures;
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    const auto& cut = (*cuts)[index_of(dim)];
+    if (cut.to && cut.rows == self.sizes[index_of(dim)]) add(signatures, call, Shard(dim), Shard(*cut.to));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+constexpr std::array kStridedRules = std::to_array<Rule>({
+    {.op = "as_strided", .signatures = as_strided, .supports = "dimensions that it leaves whole, partial"},
+});
+
 }  // namespace
 
 std::span<const Rule> view_rules() { return kRules; }
+std::span<const Rule> strided_rules() { return kStridedRules; }
 
 }  // namespace lockstep::global

@@ -5,7 +5,7 @@
 #include <lockstep/base/refusal_log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/net/channel.h>
-#include <lockstep/net/periodic_task.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <chrono>
 #include <cstddef>

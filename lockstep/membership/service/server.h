@@ -4,7 +4,7 @@
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/service/service.h>
 #include <lockstep/membership/service/state_writer.h>
-#include <lockstep/net/periodic_task.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <chrono>
 #include <cstddef>

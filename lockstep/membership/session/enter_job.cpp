@@ -1,6 +1,6 @@
 // Entry of a process into its job, through a scheduler or a launcher's job service; a call of exit() is reported.
 #include <lockstep/base/shown_text.h>
-#include <lockstep/membership/session/enter_job.h>
+#include <lockstep/membership/member_session.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/membership/member_session.h>
-#include <lockstep/net/periodic_task.h>
+#include <lockstep/net/tls_contexts.h>
 
 #include <chrono>
 #include <cstdint>

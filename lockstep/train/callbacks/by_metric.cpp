@@ -7,7 +7,6 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/checkpoint_folder.h>
 #include <lockstep/train/callback.h>
-#include <lockstep/train/callbacks/by_metric.h>
 #include <lockstep/train/callbacks/run_callbacks.h>
 #include <lockstep/train/checkpoint/run_state.h>
 #include <lockstep/train/keys/part_kinds.h>

@@ -1,6 +1,6 @@
 // The comparison of tensor names, shapes and dtypes of file and module, with advice such as a prefix to remove.
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/checkpoint/weight_differences.h>
-#include <lockstep/train/keys/tensor_text.h>
 
 #include <lockstep/base/nearest.h>
 
@@ -153,11 +153,11 @@ std::vector<std::string> in_words(const WeightDifferences& found, const NamedTen
                          first_of(found.unexpected, most, [](const std::string& name) { return name; })));
   }
   if (!found.unlike.empty()) {
-    words.push_back(list("of another shape or type", found.unlike.size(),
-                         first_of(found.unlike, most, [&](const std::string& name) {
-                           return fmt::format("{} is {} in the file, {} in the module", name,
-                                              dtype_and_sizes(stored.at(name)), dtype_and_sizes(own.at(name)));
-                         })));
+    words.push_back(list(
+        "of another shape or type", found.unlike.size(), first_of(found.unlike, most, [&](const std::string& name) {
+          return fmt::format("{} is {} in the file, {} in the module", name, state::dtype_and_sizes(stored.at(name)),
+                             state::dtype_and_sizes(own.at(name)));
+        })));
   }
   return words;
 }

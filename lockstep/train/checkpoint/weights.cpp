@@ -48,8 +48,8 @@ void require_module_state(const torch::nn::Module& module, const NamedTensors& s
       fail(ErrorKind::data, "model state", "the model holds {}, the saved state does not", name);
     const auto& value = found->second;
     if (value.sizes() != tensor.sizes() || value.scalar_type() != tensor.scalar_type()) {
-      fail(ErrorKind::data, "model state", "{} is {} in the saved state and {} in the model", name, text_of_form(value),
-           text_of_form(tensor));
+      fail(ErrorKind::data, "model state", "{} is {} in the saved state and {} in the model", name,
+           dtype_and_sizes(value), dtype_and_sizes(tensor));
     }
   }
 }

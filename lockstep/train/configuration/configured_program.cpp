@@ -7,9 +7,9 @@
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/stored_pictures.h>
 #include <lockstep/samples/table.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/keys/part_kinds.h>
-#include <lockstep/train/keys/tensor_text.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/resources/run_data.h>
@@ -85,7 +85,7 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
     fail(ErrorKind::config, "data.eval_transforms",
          "makes `{}` {}, and data.train_transforms makes it {}; the model takes only one of the two: end both lists "
          "with the same steps, such as to_tensor",
-         name, dtype_and_sizes(tensor), dtype_and_sizes(other));
+         name, state::dtype_and_sizes(tensor), state::dtype_and_sizes(other));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
-#include <lockstep/train/modes/evaluate.h>
+#include <lockstep/train/modes/forward.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>

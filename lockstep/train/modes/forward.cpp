@@ -4,7 +4,7 @@
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/global/dispatch/kernels.h>
 #include <lockstep/kernels/tuning.h>
-#include <lockstep/train/keys/tensor_text.h>
+#include <lockstep/state/tensors.h>
 #include <lockstep/train/modes/forward.h>
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ void require_gradient(const at::Tensor& loss) {
 std::string describe(const samples::Batch& batch) {
   std::vector<std::string> fields;
   for (const auto& [name, tensor] : batch.tensors) {
-    fields.push_back(name + " " + dtype_and_sizes(tensor));
+    fields.push_back(name + " " + state::dtype_and_sizes(tensor));
   }
   return fmt::format("{}", fmt::join(fields, ", "));
 }
@@ -137,7 +137,7 @@ std::string describe_stray_tensors(const at::Tensor& loss, const torch::nn::Modu
   std::size_t count = 0;
   for (const auto& leaf : leaves_of(loss)) {
     if (known.contains(leaf.unsafeGetTensorImpl()) || (leaf.dim() > 0 && leaf.size(0) == samples)) continue;
-    if (++count <= kShown) strays.push_back(dtype_and_sizes(leaf));
+    if (++count <= kShown) strays.push_back(state::dtype_and_sizes(leaf));
   }
   if (count > kShown) strays.emplace_back("...");
   const auto words = fmt::format(

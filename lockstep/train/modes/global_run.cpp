@@ -7,7 +7,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/state/sharded/load.h>
 #include <lockstep/state/tensors.h>
-#include <lockstep/train/modes/evaluate.h>
+#include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/strategies.h>

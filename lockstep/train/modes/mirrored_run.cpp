@@ -9,7 +9,6 @@
 #include <lockstep/state/tensors.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/keys/config_keys.h>
-#include <lockstep/train/modes/evaluate.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/parallel_run.h>
 #include <lockstep/train/modes/rank_copies.h>

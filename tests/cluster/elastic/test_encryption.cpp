@@ -7,7 +7,7 @@
 #include <lockstep/cluster/elastic/node_rendezvous.h>
 #include <lockstep/cluster/rank_services.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/membership/session/enter_job.h>
+#include <lockstep/membership/member_session.h>
 #include <lockstep/net/tls_contexts.h>
 #include <lockstep/store/client.h>
 #include <lockstep/world/host_addresses.h>

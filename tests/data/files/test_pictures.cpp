@@ -1,7 +1,6 @@
 // Pictures that are no good: an error that names them, never a crash. Good ones are compared with PIL's (tests/parity).
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/data/files/items.h>
-#include <lockstep/data/files/picture_folder.h>
 #include <lockstep/data/files/picture_formats.h>
 #include <lockstep/data/files/reports.h>
 #include <lockstep/data/pictures.h>

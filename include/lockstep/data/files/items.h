@@ -99,4 +99,8 @@ enum class FolderDepth { itself, all_below };
 std::vector<std::string> pictures_in(const std::filesystem::path& folder, FolderDepth depth, std::string_view key,
                                      CountedRemarks& remarks);
 
+/// The names of the folders in a folder, sorted by bytes, without those of is_left_by_programs(), which `remarks`
+/// counts. Error(io) naming `key` where the folder cannot be listed.
+std::vector<std::string> folders_in(const std::filesystem::path& folder, std::string_view key, CountedRemarks& remarks);
+
 }  // namespace lockstep::data
