@@ -144,9 +144,8 @@ int start(std::vector<std::string> words, const AppCommands& apps) {
 }  // namespace
 
 int run_small_program(int argc, char** argv, const AppCommands& apps) {
-  // UCX, which a newer libtorch loads with Open MPI 5, would handle SIGHUP to enable its debugging: then SIGHUP would
-  // not
-  // end a run.
+  // UCX, which a newer libtorch loads with Open MPI 5, would handle SIGHUP to enable its debugging. Then SIGHUP would
+  // not end a run.
   ::setenv("UCX_DEBUG_SIGNO", "0", /*overwrite=*/0);
   try {
     return start({argv, argv + argc}, apps);

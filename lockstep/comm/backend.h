@@ -96,7 +96,8 @@ class Backend {
   virtual Pending send(const at::Tensor& tensor, int destination, int tag, const Call& call);
   virtual Pending receive(at::Tensor& tensor, int source, int tag, const Call& call);
 
-  // Reductions that the hierarchy backend needs from its engines, so that sums are subtrees of one tree (sum_tree.h).
+  // Reductions that the hierarchy backend needs from its engines, so that sums are subtrees of one tree
+  // (reduction/kernels.h).
 
   /// Engine inside a host: on `root`, row i of `parts` becomes the reduction of the next ranks[i] ranks' inputs.
   virtual Pending reduce_parts(const at::Tensor& parts, const at::Tensor& input, int root,

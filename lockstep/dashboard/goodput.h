@@ -33,8 +33,8 @@ struct Goodput {
 /// have reported times begins with their mean.
 void begin_process(Goodput& goodput, int rank, double at);
 
-/// A rank reports the times of its process. Of a process that is older than the job (the page
-/// began later), only later reports count.
+/// A rank reports the times of its process. Of a process that is older than the job (the page began later), only later
+/// reports count.
 void report_times(Goodput& goodput, int rank, const TrainingProgress& training, double at);
 
 /// To what the time since the last report belongs: until it is reported, or for good if its process never does.

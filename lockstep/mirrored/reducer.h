@@ -51,8 +51,7 @@ class GradientHook {
   GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks);
 
   /// Moves the callbacks to the leaf's current gradient accumulator. True when the accumulator has changed: autograd
-  /// makes a
-  /// new one when the leaf's memory or dtype is replaced, as torch::load and Module::to do.
+  /// makes a new one when the leaf's memory or dtype is replaced, as torch::load and Module::to do.
   bool follow();
 
  private:

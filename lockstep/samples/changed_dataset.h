@@ -41,10 +41,9 @@ class ChangedDataset : public Dataset {
 void describe_sampling(ConfigFields& fields, std::string& sampling);
 
 /// Returns `dataset` unchanged, or with `sampling` balanced, for training, in another order, in which samples of rare
-/// classes occur several times. An epoch then has as many
-/// samples as before. Each class that occurs has the same number of samples (except for one), which cycle through all
-/// samples of the class. `labels` has the class of each sample. The order follows from the sampler's seed and the
-/// epoch, for any number of ranks. The counts are logged.
+/// classes occur several times. An epoch then has as many samples as before. Each class that occurs has the same number
+/// of samples (except for one), which cycle through all samples of the class. `labels` has the class of each sample.
+/// The order follows from the sampler's seed and the epoch, for any number of ranks. The counts are logged.
 std::shared_ptr<const Dataset> with_sampling(std::shared_ptr<const Dataset> dataset, const std::string& sampling,
                                              data::Split split, const std::vector<std::int64_t>& labels);
 

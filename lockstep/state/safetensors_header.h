@@ -1,8 +1,7 @@
 // The header of a safetensors file: names, dtypes, shapes and offsets. Works on bytes and text, not on tensors.
 //
 // The file is: 8 bytes, the header's length as a little-endian integer; the header, a JSON object that maps each name
-// to
-// {"dtype", "shape", "data_offsets": [begin, end]}, and "__metadata__" to an object of strings; then the tensors'
+// to {"dtype", "shape", "data_offsets": [begin, end]}, and "__metadata__" to an object of strings; then the tensors'
 // bytes, little-endian, row major, without gaps. Offsets count from the end of the header.
 //
 // And the index of weights in several files, as Hugging Face's tools write it: model.safetensors.index.json and

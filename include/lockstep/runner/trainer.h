@@ -80,8 +80,7 @@ class Trainer {
   train::RunResult train();
 
   /// The metrics over the test split, with the weights at the end of train(); before train(), with those of resume(),
-  /// else
-  /// model.weights, the program's module, or random weights. Writes no file.
+  /// else model.weights, the program's module, or random weights. Writes no file.
   train::Evaluation evaluate();
 
   /// What the task predicts for each sample of the test split, or of `dataset`, in their order: the same on all ranks,

@@ -114,8 +114,7 @@ class Dataset {
   virtual std::vector<std::string> classes() const { return {}; }
 
   /// Texts that identify a sample for users, such as its file or columns of its row, by their names: predictions
-  /// include
-  /// them. Reads no sample. Empty: the index only.
+  /// include them. Reads no sample. Empty: the index only.
   virtual std::vector<std::pair<std::string, std::string>> known_as(std::int64_t /*index*/) const { return {}; }
 
   /// Whether a sample for which `get` throws Error(data) is left out of its batch, and counted, instead of ending the
@@ -226,8 +225,7 @@ class Stream {
 
 struct StreamOptions {
   /// The number of samples in a window. With data.shuffle the windows of a shard are read in a random order, and so are
-  /// the
-  /// samples of each window. A rank keeps one window of each shard that it reads in memory.
+  /// the samples of each window. A rank keeps one window of each shard that it reads in memory.
   std::int64_t window = 256;
 };
 
@@ -255,8 +253,8 @@ std::shared_ptr<const Dataset> from_stream(std::shared_ptr<const Stream> stream,
 /// The context of a transform in its list.
 struct TransformStep {
   /// The unique name under which the step draws random numbers (Chance): that of the part, with a number from the
-  /// second
-  /// equal part of a list on, `random_crop.2`. So an added step does not change the random numbers of other steps.
+  /// second equal part of a list on, `random_crop.2`. So an added step does not change the random numbers of other
+  /// steps.
   std::string name;
   bool channels_first = false;  ///< pictures are CHW here, because a step before made them so
   /// Set for pictures in memory (from_pictures): the number of random steps before this one. The shipped steps then

@@ -72,8 +72,7 @@ struct StepReport {
   std::optional<double> local_loss =
       std::nullopt;  ///< mean over this rank's samples; none when it had no sample in this step
   /// Mean over all ranks' samples: at steps for which metrics are written, and at all other steps if it is free of
-  /// cost. Only
-  /// with parallel.server.consistency some samples may be missing.
+  /// cost. Only with parallel.server.consistency some samples may be missing.
   std::optional<double> loss = std::nullopt;
   double lr = 0;
   bool skipped = false;      ///< gradients overflowed, so nothing was updated (loss_scaler)
@@ -123,10 +122,9 @@ class RunView {
   virtual const samples::Dataset* evaluation_data() const = 0;
 
   /// Requests: any rank may make one at any point, and all ranks execute it. A request before the backward pass of a
-  /// step
-  /// is executed after that step; a later request after the next step. A request at an evaluation, at the end of an
-  /// epoch or before the run is executed at once. Requests are sent with the gradients, without additional messages. A
-  /// stop evaluates and saves like the end of a run; `reason` is shown and in result.json ("stopped").
+  /// step is executed after that step; a later request after the next step. A request at an evaluation, at the end of
+  /// an epoch or before the run is executed at once. Requests are sent with the gradients, without additional messages.
+  /// A stop evaluates and saves like the end of a run; `reason` is shown and in result.json ("stopped").
   virtual void ask_to_stop(std::string reason) = 0;
   virtual void ask_to_save() = 0;
   virtual void ask_to_evaluate() = 0;
@@ -136,8 +134,7 @@ class RunView {
   virtual void evaluate_with(NamedTensors parameters, std::string name = "weights of a callback") = 0;
 
   /// Collectives. A checkpoint of the current state in this folder, from which any run can resume; and the parameters
-  /// and
-  /// buffers of the whole model.
+  /// and buffers of the whole model.
   virtual std::filesystem::path save_checkpoint(const std::filesystem::path& folder) = 0;
   virtual NamedTensors weights() const = 0;
 

@@ -79,8 +79,7 @@ class OptimizerMemory {
   /// The names of the state tensors of a parameter, all of the parameter's shape.
   virtual std::vector<std::string> remembered_tensors() const = 0;
   /// The state of `parameter` under those names, and its number of updates under kRememberedStep (an int64 scalar), if
-  /// the
-  /// optimizer counts them. Shares memory with the state. Empty before the first update.
+  /// the optimizer counts them. Shares memory with the state. Empty before the first update.
   virtual NamedTensors memory_of(const at::Tensor& parameter) const = 0;
   /// The reverse, before the first update: moves the tensors that belong to the state and have the right shape out of
   /// `saved`.

@@ -86,9 +86,8 @@ struct ModelPart {
   ModelMaker make{};
   std::string task{};  ///< name of the task if the configuration names none; kClassification for classifiers
   /// Called at the start of a run, on one rank, before model.weights: may load weights of a part of the model, which
-  /// are
-  /// sent to all ranks. The returned text is shown. Not called when a run continues, nor for `lockstep eval`. Empty:
-  /// nothing.
+  /// are sent to all ranks. The returned text is shown. Not called when a run continues, nor for `lockstep eval`.
+  /// Empty: nothing.
   std::function<std::vector<std::string>(const PartOptions&, torch::nn::Module&)> start{};
   bool divisible = true;  ///< false: parallel.mode semi_auto and auto, which divide parameters, are rejected
   /// Writes further files of the trained model, with its parameters and buffers by name, into system.work_dir at the
@@ -152,8 +151,7 @@ struct OptimizerPart {
                                                          const OptimizerConfig& config)>
       make;
   /// The update is elementwise: it does not depend on other numbers of the parameter, so parallel.shard_optimizer can
-  /// divide
-  /// the parameter.
+  /// divide the parameter.
   bool elementwise = false;
   /// The optimizer accepts sparse gradients of rows, so that parallel.sparse_gradients auto exchanges rows.
   bool takes_rows = false;

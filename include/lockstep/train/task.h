@@ -66,8 +66,8 @@ struct Outcome {
   at::Tensor loss;  ///< scalar that autograd can follow: a mean over `items`
   Measures sums{};  ///< of metrics, by name
   /// The number of items of which `loss` is the mean, if they are not the samples: valid tokens, positive pixels, the
-  /// sum of
-  /// weights. The step then minimizes the mean over the items of all batches and ranks, independent of their numbers.
+  /// sum of weights. The step then minimizes the mean over the items of all batches and ranks, independent of their
+  /// numbers.
   std::optional<double> items = std::nullopt;
   /// The output of the model and its target, for the metrics of the configuration; undefined: such metrics are not
   /// supported. Needed in evaluations only.
@@ -131,8 +131,7 @@ class Task {
   virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
 
   /// Further files of `lockstep predict --out DIR`, by name, from the predictions of all samples, for other programs.
-  /// By
-  /// default none.
+  /// By default none.
   virtual std::map<std::string, std::string, std::less<>> files(const Prediction& all) const;
 
   /// Writes files of single samples to the folder of `lockstep predict --out`, such as pictures with the detected
@@ -252,10 +251,9 @@ class Metric {
   virtual Values values(const Sums& sums) const = 0;
 
   /// For a metric that is not a function of sums, such as one that sorts all samples: its numbers for each sample of
-  /// the
-  /// batch, [samples, numbers], float32 or float64. They are kept until the end of the evaluation, and then each rank
-  /// gets those of all ranks: every rank needs memory for the numbers of all evaluated samples, twice while they are
-  /// sent. Undefined, the default: none.
+  /// the batch, [samples, numbers], float32 or float64. They are kept until the end of the evaluation, and then each
+  /// rank gets those of all ranks: every rank needs memory for the numbers of all evaluated samples, twice while they
+  /// are sent. Undefined, the default: none.
   virtual at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const;
   /// The values from the rows of all batches and ranks. Their order depends on the number of ranks.
   virtual Values values_of_rows(const at::Tensor& rows) const;
@@ -277,8 +275,7 @@ struct MetricPart {
   /// With a task of the other kind the metric is rejected when the configuration is read.
   Targets targets = Targets::any;
   /// The names of its values, with a star for parts that depend on the data: {"top_3"}, {"f1_*"}. A callback that
-  /// compares
-  /// by another name is then rejected when the configuration is read. Empty: checked in an evaluation only.
+  /// compares by another name is then rejected when the configuration is read. Empty: checked in an evaluation only.
   std::function<std::vector<std::string>(const PartOptions&)> values{};
 };
 

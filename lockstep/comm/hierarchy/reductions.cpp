@@ -1,5 +1,5 @@
-// Reductions: each host first adds up the sum of each subtree that its ranks form (sum_tree.h), so that little data
-// crosses the network. This is one tensor for each host where ranks are placed well.
+// Reductions: each host first adds up the sum of each subtree that its ranks form (reduction/kernels.h), so that little
+// data crosses the network. This is one tensor for each host where ranks are placed well.
 //
 //              inside a host (up)              between hosts (across)             inside a host (down)
 // all_reduce   all_reduce                      all_reduce of each column's slice  each slice from its carrier

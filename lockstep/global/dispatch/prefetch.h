@@ -33,8 +33,7 @@ class Prefetch {
   Prefetch(std::vector<at::Tensor> parameters, std::size_t in_flight);
 
   /// From this call to end_step(), gathers are recorded and started. Meanwhile, a parameter that is written to is
-  /// gathered
-  /// again.
+  /// gathered again.
   void begin_step();
   void end_step();
 
