@@ -1,6 +1,7 @@
 // Checks of the tensors, ranks, roots and tags of collectives, each of which returns the problem as text, or nothing;
 // and the comparison of calls by fingerprints of fixed length, a hash (FNV-1a) and a text, exchanged over the backend.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/group_impl.h>
 
@@ -186,7 +187,7 @@ std::optional<std::string> disagreement(const std::vector<std::string>& fingerpr
   if (kinds.size() < 2) return std::nullopt;
   std::vector<std::string> parts;
   for (const auto& [text, ranks] : kinds) {
-    parts.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "), readable(text)));
+    parts.push_back(fmt::format("{}: {}", names_of_ranks(ranks), readable(text)));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }

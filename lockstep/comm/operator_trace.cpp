@@ -1,4 +1,5 @@
 // A ring of the last operators with a running hash, its notes as JSON, and the first difference between ranks' notes.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/comm/operator_trace.h>
 
 #include <fmt/format.h>
@@ -136,7 +137,7 @@ std::string side_by_side(const std::vector<StepsOfRank>& all, std::uint64_t numb
   }
   std::vector<std::string> parts;
   for (const auto& [text, ranks] : kinds) {
-    parts.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "), text));
+    parts.push_back(fmt::format("{}: {}", names_of_ranks(ranks), text));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }

@@ -1,5 +1,6 @@
 // The check of NVIDIA GPUs: driver and CUDA, a device for each rank, equal hosts, and paths between devices. A job on
 // CPUs runs with any result, so no finding is an error.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/doctor/checks.h>
 
@@ -99,12 +100,12 @@ void check_shares(const JobFacts& job, const Facts& host, std::vector<Finding>& 
       "the same CUDA_VISIBLE_DEVICES or each a different one; to share one on purpose, use backend staged "
       "(docs/gpus.md); jobs on CPUs need nothing";
   if (!without.empty()) {
-    findings.push_back(warning(place(job, host),
-                               fmt::format("{} ranks and {} device{}: NCCL needs a device for each rank, and rank{} {} "
-                                           "would have none",
-                                           local, *host.gpus.devices, *host.gpus.devices == 1 ? "" : "s",
-                                           without.size() == 1 ? "" : "s", fmt::join(without, ", ")),
-                               kFix));
+    findings.push_back(
+        warning(place(job, host),
+                fmt::format("{} ranks and {} device{}: NCCL needs a device for each rank, and {} would "
+                            "have none",
+                            local, *host.gpus.devices, *host.gpus.devices == 1 ? "" : "s", names_of_ranks(without)),
+                kFix));
   }
   for (const auto& [device, ranks] : ranks_of) {
     if (ranks.size() == 1) continue;

@@ -1,6 +1,7 @@
 // The probe server of a host, and the client that connects to those of other hosts.
 #include <lockstep/base/error.h>
 #include <lockstep/base/json.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/doctor/links.h>
 
 #include <fmt/format.h>
@@ -172,7 +173,7 @@ Link try_link(int from, const Facts& to, const WaitLimit& wait_limit) {
   Link link;
   link.from = from;
   link.to = to.rank;
-  link.address = fmt::format("{}:{}", to.address, to.probe_server);
+  link.address = host_and_port(to.address, to.probe_server);
   const auto where = numeric_address(to.address, to.probe_server);
   if (!where || to.probe_server == 0) {
     link.problem = "it offers no address";

@@ -14,6 +14,7 @@
 #include <lockstep/train/keys/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/resources/work_dir.h>
+#include <lockstep/train/result.h>
 
 #include <fmt/format.h>
 
@@ -99,10 +100,7 @@ std::vector<std::string> command_of_rank(const Arguments& arguments, const Measu
 void write_json(const std::string& file, const train::Evaluation& evaluation, const std::string& weights) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["weights"] = weights;
-  for (const auto& [name, value] : evaluation.metrics) json["eval_" + name] = value;
-  json["eval_loss"] = evaluation.loss;
-  json["eval_samples"] = evaluation.samples;
-  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);  // the same names as in result.json
+  train::add_evaluation(json, evaluation);
   write_file_atomically(file, json.dump(2) + "\n");
 }
 

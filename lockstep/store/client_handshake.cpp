@@ -1,6 +1,7 @@
 // Greeting, TLS if required, then proofs of the secret or the check of the user, until a store accepts a client.
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/store/client_handshake.h>
 #include <lockstep/store/protocol.h>
@@ -227,7 +228,7 @@ StoreConnection connect_to_store(const std::string& host, std::uint16_t port, co
   if (!connected.socket) throw Unreachable(connected.reason);
   const int no_delay = 1;
   ::setsockopt(connected.socket.get(), IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);
-  Talk talk(connected.socket.get(), fmt::format("{}:{}", host, port), deadline);
+  Talk talk(connected.socket.get(), host_and_port(host, port), deadline);
   const auto [challenge, nonce] = greet(talk, credentials, connected.socket.get());
   const bool wants_secret = challenge.wants == Challenge::Wants::secret;
   if (credentials.secret.empty() && !talk.is_encrypted()) require_same_user(talk, connected.socket.get());

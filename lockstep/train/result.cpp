@@ -67,13 +67,7 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
   }
   const auto& per_rank = config.data.batch_size;
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (result.evaluation) {
-    for (const auto& [name, value] : result.evaluation->metrics) json["eval_" + name] = value;
-    json["eval_loss"] = result.evaluation->loss;
-    json["eval_samples"] = result.evaluation->samples;
-    // Also under the name alone, which users of MindOCR and MMEngine expect.
-    for (const auto& [name, value] : result.evaluation->metrics) json.emplace(name, value);
-  }
+  if (result.evaluation) add_evaluation(json, *result.evaluation);
   json["samples_per_s"] = result.samples_per_s;
   json["params_sha256"] = result.params_sha256;
   json["world_size"] = result.world_size;
@@ -105,6 +99,13 @@ double TimeDivision::ettr() const {
     if (found != parts.end()) effective += found->second;
   }
   return wall > 0 ? effective / wall : 0;
+}
+
+void add_evaluation(nlohmann::ordered_json& json, const Evaluation& evaluation) {
+  for (const auto& [name, value] : evaluation.metrics) json["eval_" + name] = value;
+  json["eval_loss"] = evaluation.loss;
+  json["eval_samples"] = evaluation.samples;
+  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);
 }
 
 RunResult make_result(Session& session, const NamedTensors& model_state, const Group& group) {

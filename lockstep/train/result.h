@@ -6,6 +6,7 @@
 #include <lockstep/train/session.h>
 #include <lockstep/train/trained_run.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace lockstep::train {
@@ -13,6 +14,10 @@ namespace lockstep::train {
 /// The result of a session that has trained to its end. A collective. Error(mismatch) if the replicas of the model
 /// differ.
 RunResult make_result(Session& session, const NamedTensors& model_state, const Group& group);
+
+/// Adds an evaluation to `json`: "eval_NAME" of each metric, eval_loss, eval_samples, and then each metric under its
+/// name alone, which users of MindOCR and MMEngine expect.
+void add_evaluation(nlohmann::ordered_json& json, const Evaluation& evaluation);
 
 /// Writes the final weights and result.json. Error(io) after all files for which there is room, with what is lost and
 /// what to do. For rank 0.

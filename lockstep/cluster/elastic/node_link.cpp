@@ -2,6 +2,7 @@
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/threads.h>
 #include <lockstep/cluster/elastic/node_link.h>
 #include <lockstep/membership/membership.h>
@@ -189,7 +190,7 @@ net::Awaitable<void> NodeLink::State::converse(const ServiceAt& at) {
   reached_ = true;
   // Names are not compared between the processes of a launcher's job (net/tls_contexts.h).
   if (at.tls) co_await channel->secure_as_client(*at.tls, std::nullopt);
-  co_await channel->open_websocket(fmt::format("{}:{}", at.host, at.port), "/v1/node");
+  co_await channel->open_websocket(host_and_port(at.host, at.port), "/v1/node");
   // The other side has answered: before that, no process has its end open.
   if (at.secret.empty() && !at.tls && store::is_of_other_user(channel->descriptor())) {
     if (!store::find_peer_user(channel->descriptor()))

@@ -2,6 +2,7 @@
 // on a given socket: as masterListenFd where c10d has that, else by dup3 over the store's own listener; and the choice
 // among the ways to open a store or to join one.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/threads.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/stores.h>
@@ -304,7 +305,7 @@ OpenedStore open_any(const World& world, milliseconds timeout, MemberSession* se
 
 OpenedStore open_store(const World& world, milliseconds timeout, MemberSession* session) {
   auto opened = open_any(world, timeout, session);
-  if (opened.where.empty()) opened.where = fmt::format("{}:{}", opened.host, opened.port);
+  if (opened.where.empty()) opened.where = host_and_port(opened.host, opened.port);
   return opened;
 }
 

@@ -9,6 +9,7 @@
 #include <lockstep/base/crypto.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/meet/stores.h>
@@ -171,7 +172,7 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
     return host_own_store({host_to_connect_to(rendezvous_host, own), port, credentials_of(world)},
                           addresses_to_listen_on(rendezvous_host, own), timeout);
   } catch (const std::exception& error) {
-    fail_to_host(world, fmt::format("{}:{}", host, port), host, first_line(error));
+    fail_to_host(world, host_and_port(host, port), host, first_line(error));
   }
 }
 
@@ -254,7 +255,7 @@ StorePtr keys_of_only_rendezvous(const World& world, const StorePtr& store, mill
 
 StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout,
                          const std::function<void()>& give_up) {
-  const auto where = fmt::format("{}:{}", host, port);
+  const auto where = host_and_port(host, port);
   const auto there = host_of_store(world, host, timeout);
   if (give_up) give_up();
   StoreWait wait(world, fmt::format("the store at {}", where), timeout);
@@ -291,7 +292,7 @@ void host_rendezvous(OpenedStore& opened, const World& world, milliseconds timeo
 
 StorePtr visit_tcp_store(const World& world, const std::string& host, std::uint16_t port, bool found,
                          milliseconds timeout) {
-  const auto where = fmt::format("{}:{}", host, port);
+  const auto where = host_and_port(host, port);
   const auto quiet = [](seconds, const std::string&) {};
   const auto there = host_of_store(world, host, timeout);
   if (const auto why = await_listener(there, port, timeout, quiet)) {

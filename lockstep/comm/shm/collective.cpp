@@ -1,4 +1,5 @@
 // The states of a collective in shared memory: enter with a signature, compare all signatures, then stage or share.
+#include <lockstep/base/shown_text.h>
 #include <lockstep/comm/shm/collective.h>
 
 #include <fmt/format.h>
@@ -153,7 +154,7 @@ Error Collective::mismatch(const Endpoint& endpoint) const {
   }
   std::vector<std::string> parts;
   for (const auto& [theirs, trace, ranks] : groups) {
-    parts.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), theirs));
+    parts.push_back(fmt::format("{}: {}", names_of_ranks(ranks), theirs));
   }
   return Error(ErrorKind::mismatch, name(),
                fmt::format("the ranks do not make the same call. {}. All of them must call the same collectives in the "

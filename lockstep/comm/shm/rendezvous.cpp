@@ -1,6 +1,7 @@
 // The handshake of a shared-memory group. Order: hello of each rank with its lifeline, welcome with memory files and
 // all lifelines, ready of each rank, and a final message of rank 0; or a refusal to all.
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/comm/shm/rendezvous.h>
 
 #include <fmt/format.h>
@@ -111,10 +112,6 @@ void check(const Geometry& geometry) {
   }
 }
 
-std::string join_ranks(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-}
-
 }  // namespace
 
 Host::Host(const Geometry& geometry)
@@ -167,7 +164,7 @@ void Host::await_guests(std::vector<Guest>& guests, Deadline deadline, const Whi
     if (socket) {
       admit(guests, std::move(*socket), deadline);
     } else if (now >= deadline) {
-      std::string reason = fmt::format("{} did not connect in time", join_ranks(absent));
+      std::string reason = fmt::format("{} did not connect in time", names_of_ranks(absent));
       if (other_user_) {
         reason += fmt::format("; a process of user {} was refused, as all ranks of a host must be of one user ({})",
                               *other_user_, ::geteuid());

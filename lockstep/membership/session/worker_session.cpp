@@ -1,5 +1,6 @@
 // The blocking half of a worker's session: waits for rank, store and next generation, while the I/O thread runs.
 #include <lockstep/base/log.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/membership/membership.h>
 #include <lockstep/membership/session/worker_session.h>
 #include <lockstep/membership/session/worker_session_state.h>
@@ -26,7 +27,7 @@ constexpr auto kLastReconnect = std::chrono::seconds(2);
 
 SessionFacts facts_of(const WorkerSessionOptions& options) {
   SessionFacts facts;
-  facts.where = fmt::format("{}:{}", options.host, options.port);
+  facts.where = host_and_port(options.host, options.port);
   facts.node_id = options.node_id.empty() ? random_token() : options.node_id;
   facts.named = !options.node_id.empty();
   facts.life = random_token();
