@@ -66,6 +66,12 @@ TEST(WorldTasks, RanksOfOneJobComputeOnePort) {
   EXPECT_EQ(detect_world(environment_of(with(kFlux, "MASTER_ADDR=h"))).store_prefix, "/flux/f8");
 }
 
+TEST(WorldTasks, AnAddressOfIpv6HasBracketsInTheEvidence) {
+  const auto world = detect_world(environment_of(with(kFlux, "MASTER_ADDR=fd00::1 MASTER_PORT=5")));
+  EXPECT_EQ(world.master_addr, "fd00::1");
+  EXPECT_NE(world.evidence.find("master=[fd00::1]:5"), std::string::npos) << world.evidence;
+}
+
 TEST(WorldTasks, WinOverWhatTheyInheritAndSetBeside) {
   const std::string slurm =
       "SLURM_JOB_ID=3 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=0 "
