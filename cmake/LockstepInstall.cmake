@@ -38,10 +38,23 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONE
 install(FILES deploy/man/lockstep.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
 install(FILES deploy/shell/lockstep.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep
   COMPONENT runtime)
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
+install(DIRECTORY bench/results DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep/bench COMPONENT runtime)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT development PATTERN CMakeLists.txt EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep RENAME copyright COMPONENT runtime)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/liblockstep-dev RENAME copyright COMPONENT development)
+
+# The documents, configurations and examples link to each other as in the source tree.
+function(lockstep_install_link component folder name target)
+  file(RELATIVE_PATH way "/${folder}" "/${target}")
+  install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}\")
+    file(CREATE_LINK \"${way}\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/${name}\" SYMBOLIC)" COMPONENT ${component})
+endfunction()
+foreach(name configs examples)
+  lockstep_install_link(runtime ${CMAKE_INSTALL_DATADIR}/doc/lockstep ${name} ${CMAKE_INSTALL_DATADIR}/lockstep/${name})
+endforeach()
+lockstep_install_link(runtime ${CMAKE_INSTALL_DATADIR}/doc/lockstep include ${CMAKE_INSTALL_INCLUDEDIR})
+lockstep_install_link(runtime ${CMAKE_INSTALL_DATADIR}/lockstep docs ${CMAKE_INSTALL_DATADIR}/doc/lockstep/docs)
 
 # Programs that were linked against the library find it at run time once the linker's cache knows it. In other places than
 # these two a user's own settings decide, and a package's script does it where the package is unpacked.

@@ -127,7 +127,8 @@ int show_status(const ClusterConfig& config, const KnownParts& parts, bool json)
       (!options.sched_port && !find(environment, "MS_SCHED_PORT"))) {
     fail(ErrorKind::environment, "status",
          "the scheduler's address is not given: set MS_SCHED_HOST and MS_SCHED_PORT as its job has them, or give "
-         "cluster.sched_host=HOST cluster.sched_port=PORT");
+         "cluster.sched_host=HOST cluster.sched_port=PORT. For launchers give --rdzv-endpoint HOST:PORT; for the last "
+         "calls of ranks on this machine, --calls");
   }
   environment.erase("MS_ENABLE_RECOVERY");
   const auto settings = find_cluster(environment, options, ClusterRole::worker);

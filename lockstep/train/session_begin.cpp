@@ -208,11 +208,12 @@ void Session::tell_of_shares() {
   const auto batch = config_.data.global_batch_size;
   if (!batch) return;
   if (*batch >= share_.count) {
-    train::tell(console_,
-                fmt::format("batches of {} samples for {} rank(s): {}", *batch, share_.count,
-                            *batch % share_.count == 0 ? fmt::format("{} each", *batch / share_.count)
-                                                       : fmt::format("{} each, one more on the first {}",
-                                                                     *batch / share_.count, *batch % share_.count)));
+    train::tell(
+        console_,
+        fmt::format("batches of {} samples in {} part{}: {}", *batch, share_.count, share_.count == 1 ? "" : "s",
+                    *batch % share_.count == 0 ? fmt::format("{} each", *batch / share_.count)
+                                               : fmt::format("{} each, one more on the first {}", *batch / share_.count,
+                                                             *batch % share_.count)));
     return;
   }
   if (config_.parallel.buffers == "local" && !model_.module->buffers().empty()) {

@@ -140,6 +140,9 @@ LaunchResult Agent::run() {
     tell_of_restart(*view);
     if (view->place) {
       take_part(state, *view->place);
+    } else if (state.nodes < options_.policy.max_nodes) {
+      log_.tell(fmt::format("round {} of job '{}' runs on {} of at most {} nodes; this node waits for the next round",
+                            state.round, options_.job, state.nodes, options_.policy.max_nodes));
     } else {
       log_.tell(
           fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them to "
@@ -305,10 +308,17 @@ void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
   }
   const bool waits = state.phase == Phase::gathering && said_.stage == Stage::waiting;
   if (!waits || !log_.time_to_tell(since, now)) return;
-  log_.tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
-                        meeting_.name, options_.policy.min_nodes, options_.job,
-                        std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
-                        std::chrono::duration<double>(options_.policy.join_timeout).count()));
+  const auto& policy = options_.policy;
+  const bool varies = policy.min_nodes < policy.max_nodes && state.round == 0;
+  const auto in_seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  log_.tell(fmt::format("waiting at {} for {}{} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout){}",
+                        meeting_.name, policy.min_nodes, varies ? fmt::format(" to {}", policy.max_nodes) : "",
+                        options_.job, std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
+                        in_seconds(policy.join_timeout),
+                        varies ? fmt::format("; {:.0f} s after the first {} the job begins without the others "
+                                             "(last_call_timeout)",
+                                             in_seconds(policy.last_call), policy.min_nodes)
+                               : ""));
 }
 
 void Agent::tell_of_restart(const JobView& view) {

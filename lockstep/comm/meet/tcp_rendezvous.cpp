@@ -182,8 +182,9 @@ OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_
   const bool named = why.find("does not resolve") != std::string::npos;
   const auto advice =
       named ? fmt::format("Set {} to the name or address of rank 0's host that all hosts can reach", settings.host)
-            : fmt::format("Rank 0 opens it; read its log, and check that this host can reach that address ({}, {})",
-                          settings.host, settings.port);
+            : fmt::format(
+                  "Rank 0 opens it; read its log, and check that this host can reach that address, which {} and {} set",
+                  settings.host, settings.port);
   fail(ErrorKind::timeout, "connect", "cannot reach the store at {} within {:.1f} s: {}. {}", where,
        seconds_in(timeout), why, advice);
 }
