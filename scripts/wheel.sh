@@ -30,7 +30,7 @@ cmake --install "$build" --prefix "$inside" >/dev/null
 cp "$package"/* "$inside" 2>/dev/null || true
 cp apps/python/lockstep/__main__.py "$inside"
 cp apps/python/lockstep_autoload.py "$root"
-rm -rf "$inside"/__pycache__ "$inside/share/doc" "$inside/share/man" "$inside/share/bash-completion"
+rm -rf "$inside"/__pycache__ "$inside/share/doc" "$inside/share/man" "$inside/share/bash-completion" "$inside/share/lockstep/docs"
 
 # Wheels hold no links: the library has one name, the one that programs record.
 real=$(realpath "$inside/lib/liblockstep.so")
