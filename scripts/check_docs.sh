@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Fails where documents point to what is not there: links to files and headings, files of this repository, and headers that a
-# reader cannot include because they are not installed.
+# reader cannot include because they are not installed. With folders, such as those of an installation: only the links of the
+# documents in them.
+# Usage: scripts/check_docs.sh [FOLDER ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 status=0
@@ -11,7 +13,12 @@ prose() { awk '/^```/ { code = !code; next } !code { print NR ":" $0 }' "$1"; }
 # The anchors that headings get: small letters, without punctuation, blanks as dashes.
 anchors() { prose "$1" | sed -nE 's/^[0-9]+:#+ +//p' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'; }
 
-mapfile -t documents < <(git ls-files --cached --others --exclude-standard '*.md')
+if (($# > 0)); then
+  mapfile -t documents < <(find "$@" -name '*.md')
+  ((${#documents[@]} > 0)) || complain "there is no document in $*"
+else
+  mapfile -t documents < <(git ls-files --cached --others --exclude-standard '*.md')
+fi
 for document in "${documents[@]}"; do
   folder=$(dirname "$document")
   while IFS=: read -r line target; do
@@ -24,11 +31,13 @@ for document in "${documents[@]}"; do
     fi
   done < <(prose "$document" | sed -E 's/`[^`]*`//g' | grep -oP '^\d+:|\]\(\K(?!https?:)[^)\s]+(?=\))' | awk '/^[0-9]+:$/ { line = $0; next } { print line $0 }')
 
+  (($# == 0)) || continue
   while IFS=: read -r line name; do
     compgen -G "$name" >/dev/null || complain "$document:$line: there is no $name"
   done < <(grep -noP '(?<![\w/.])(apps|scripts|configs|examples|bench|cmake|tests)/[\w./*-]*\w\.(sh|yaml|cpp|h|py|cmake|sbatch|md)\b' "$document" || true)
 done
 
+(($# == 0)) || exit $status
 # docs/architecture.md and CONTRIBUTING.md are about the sources, all others for users, who see include/ alone.
 for document in "${documents[@]}"; do
   while IFS=: read -r line name; do

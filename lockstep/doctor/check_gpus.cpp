@@ -102,8 +102,7 @@ void check_shares(const JobFacts& job, const Facts& host, std::vector<Finding>& 
   if (!without.empty()) {
     findings.push_back(
         warning(place(job, host),
-                fmt::format("{} ranks and {} device{}: NCCL needs a device for each rank, and {} would "
-                            "have none",
+                fmt::format("{} ranks and {} device{}: NCCL needs a device for each rank, and {} would have none",
                             local, *host.gpus.devices, *host.gpus.devices == 1 ? "" : "s", names_of_ranks(without)),
                 kFix));
   }

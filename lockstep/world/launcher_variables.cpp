@@ -63,6 +63,8 @@ void add_evidence(World& world, std::string_view name, std::string_view value) {
   world.evidence += fmt::format(" {}={}", name, value);
 }
 
+void add_master(World& world) { add_evidence(world, "master", host_and_port(world.master_addr, world.master_port)); }
+
 namespace {
 
 constexpr std::string_view kVariable = "LOCKSTEP_INIT_METHOD";

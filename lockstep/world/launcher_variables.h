@@ -29,6 +29,9 @@ bool read_local(const Environment& environment, const RankVariables& names, Worl
 /// Appends " NAME=value".
 void add_evidence(World& world, std::string_view name, std::string_view value);
 
+/// Appends " master=HOST:PORT", where the ranks of `world` meet.
+void add_master(World& world);
+
 /// MASTER_ADDR, without the brackets of an IPv6 address; nullopt when unset or empty.
 std::optional<std::string> find_master_addr(const Environment& environment);
 

@@ -56,7 +56,7 @@ Start start_of(const Container& container, const Environment& environment) {
   world.rendezvous = Rendezvous::tcp;
   world.master_addr = find_master_addr(environment).value_or(container.hosts.front());
   world.master_port = find_master_port(environment).value_or(kPort);
-  add_evidence(world, "master", host_and_port(world.master_addr, world.master_port));
+  add_master(world);
   return start;
 }
 
@@ -178,7 +178,7 @@ std::optional<Start> detect_numbered_nodes(const NodeVariables& names, const Env
   world.rendezvous = Rendezvous::tcp;
   world.master_addr = address;
   world.master_port = static_cast<std::uint16_t>(*nodes == 1 ? 0 : *port);
-  add_evidence(world, "master", host_and_port(address, world.master_port));
+  add_master(world);
   return start;
 }
 
@@ -269,7 +269,7 @@ void meet_in_cloud(const Environment& environment, const CloudHosts& hosts, Worl
   }
   world.master_addr = address ? *address : first_host_of_cloud(environment, hosts);
   world.master_port = find_master_port(environment).value_or(kDefaultPort);
-  add_evidence(world, "master", host_and_port(world.master_addr, world.master_port));
+  add_master(world);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The world of RANK_ID and related variables, with a rank table.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/rank_table.h>
@@ -93,7 +92,7 @@ void meet_at_first_rank(const Environment& environment, const RankTable& table, 
   world.rendezvous = Rendezvous::tcp;
   world.master_addr = find_master_addr(environment).value_or(first.address);
   world.master_port = find_master_port(environment).value_or(static_cast<std::uint16_t>(kFirstPort + first.device));
-  add_evidence(world, "master", host_and_port(world.master_addr, world.master_port));
+  add_master(world);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Detection of a step of Slurm's srun. The variables of the step have priority over those of the job, which may be
 // larger.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/base/text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/launcher_variables.h>
@@ -221,7 +220,7 @@ void meet_at_first_host(const Environment& environment, World& world) {
   // not counted as a rank of that job.
   world.store_prefix = fmt::format("/slurm/{}.{}", job, step);
   add_evidence(world, "step", fmt::format("{}.{}", job, step));
-  add_evidence(world, "master", host_and_port(world.master_addr, world.master_port));
+  add_master(world);
 }
 
 }  // namespace

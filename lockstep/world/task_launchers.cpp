@@ -1,7 +1,6 @@
 // Detection of Flux, of IBM's jsrun and of HPE's PALS. Each gives a task its rank and the number of tasks; the host of
 // rank 0 follows from the list of the allocation's hosts, where there is one.
 #include <lockstep/base/error.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_file.h>
 #include <lockstep/world/launcher_variables.h>
@@ -78,7 +77,7 @@ void meet_tasks(const Environment& environment, const TaskLauncher& launcher, Wo
   world.master_addr = address ? *address : first_host(environment, launcher, world);
   world.master_port = find_master_port(environment).value_or(port_of_job(job));
   world.store_prefix = fmt::format("/{}/{}", launcher.name, job);
-  if (!world.master_addr.empty()) add_evidence(world, "master", host_and_port(world.master_addr, world.master_port));
+  if (!world.master_addr.empty()) add_master(world);
 }
 
 std::optional<World> detect_tasks(const Environment& environment, std::string_view name) {

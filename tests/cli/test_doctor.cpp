@@ -39,14 +39,18 @@ TEST(Doctor, PrintsOneObject) {
 }
 
 TEST(Doctor, NamesWhoHoldsThePort) {
-  const Port held;
+  const auto port = reserve_port();
+  const auto held = listen_on(port);
+  ASSERT_GE(held.get(), 0);
   const auto holder = fmt::format("(pid {})", ::getpid());
-  const auto ran = lockstep({"doctor"}, {{"MASTER_PORT", held.number()}});
+  const auto ran = lockstep({"doctor"}, {{"MASTER_PORT", std::to_string(port)}});
   EXPECT_EQ(ran.status, kUnsound);
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("ERROR  port  host "), HasSubstr("port " + held.number()), HasSubstr(holder)));
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("ERROR  port  host "), HasSubstr("port " + std::to_string(port)), HasSubstr(holder)));
   // The same for the rank of a job that would open it.
   const auto rank = lockstep(
-      {"doctor"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", held.number()}});
+      {"doctor"},
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});
   EXPECT_EQ(rank.status, kUnsound);
   EXPECT_THAT(rank.out, AllOf(HasSubstr("ERROR  port  host "), HasSubstr(holder)));
 }

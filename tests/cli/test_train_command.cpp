@@ -320,10 +320,12 @@ TEST(TrainCommand, SaysWhatIsWrongWithFiles) {
 
 TEST(TrainCommand, SaysThatThePortIsInUse) {
   const Workbench bench;
-  const Port taken;
-  const auto ran = run_program(bench.train(), by_hand(0, 2, taken.number()));
+  const auto port = reserve_port();
+  const auto taken = listen_on(port);
+  ASSERT_GE(taken.get(), 0);
+  const auto ran = run_program(bench.train(), by_hand(0, 2, std::to_string(port)));
   EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(ran.err, AllOf(HasSubstr(taken.number()), HasSubstr("in use")));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr(std::to_string(port)), HasSubstr("in use")));
 }
 
 TEST(TrainCommand, NamesTheRankThatNeverCame) {

@@ -55,6 +55,7 @@ TEST(DoctorLinks, NoticeThatSomebodyElseAnswers) {
 TEST(DoctorLinks, NoticeThatNobodyAnswers) {
   const auto port = reserve_port();
   const auto silent = listen_on(port);
+  ASSERT_GE(silent.get(), 0);
   EXPECT_EQ(doctor::try_link(0, at("127.0.0.1", port), doctor::WaitLimit(100ms)).problem,
             "it connected, but got no answer");
 }
@@ -62,6 +63,7 @@ TEST(DoctorLinks, NoticeThatNobodyAnswers) {
 TEST(DoctorLinks, EndSoonWhenNobodyWantsToKnow) {
   const auto port = reserve_port();
   const auto silent = listen_on(port);
+  ASSERT_GE(silent.get(), 0);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_NE(doctor::try_link(0, at("127.0.0.1", port), doctor::WaitLimit(1h, stop.get_token())).problem, "");

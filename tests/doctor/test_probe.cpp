@@ -99,6 +99,7 @@ TEST(DoctorProbe, PortsAndWhoHoldsThem) {
   const auto number = test::reserve_port();
   {
     const auto held = test::listen_on(number);
+    ASSERT_GE(held.get(), 0);
     EXPECT_THAT(probe_port(number).problem,
                 testing::AllOf(HasSubstr("taken by "), HasSubstr(fmt::format("(pid {})", ::getpid()))));
   }

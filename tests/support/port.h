@@ -3,7 +3,6 @@
 
 #include <lockstep/base/unique_fd.h>
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -59,16 +58,5 @@ inline std::uint16_t reserve_port() {
 
 /// A port that nobody listens on just now.
 inline std::string free_port() { return std::to_string(reserve_port()); }
-
-/// A port on which this process listens, which keeps everybody else from it.
-class Port {
- public:
-  Port() : number_(reserve_port()), socket_(listen_on(number_)) { EXPECT_GE(socket_.get(), 0); }
-  std::string number() const { return std::to_string(number_); }
-
- private:
-  std::uint16_t number_;
-  UniqueFd socket_;
-};
 
 }  // namespace lockstep::test

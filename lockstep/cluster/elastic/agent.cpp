@@ -302,7 +302,7 @@ void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
   const auto now = Clock::now();
   const bool is_spare = state.phase == Phase::running && said_.stage == Stage::waiting && looked_at_ == state.round;
   if (is_spare && log_.time_to_tell(since, now, kTellSpare)) {
-    log_.tell(fmt::format("this node is still a spare of job '{}', whose round {} runs on its {} nodes, for {} s",
+    log_.tell(fmt::format("this node still waits for a place in job '{}', whose round {} runs on {} nodes, for {} s",
                           options_.job, state.round, state.nodes,
                           std::chrono::duration_cast<std::chrono::seconds>(now - since).count()));
   }
